@@ -21,6 +21,31 @@ import (
 	"github.com/jomei/notionapi"
 )
 
+// must fails the test over an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// need returns a value, or fails the test over the error beside it.
+func need[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
+	}
+}
+
+// same compares two values; what says of what they are.
+func same(t testing.TB, want, got any, what string, args ...any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Column{})); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", fmt.Sprintf(what, args...), diff)
+	}
+}
+
 // sent is a request as it left.
 type sent struct{ Method, Path, Version, Body string }
 
@@ -86,16 +111,10 @@ func TestRequestsLeaveInOneVersion(t *testing.T) {
 			tc.want.Version = "2025-09-03"
 			var got, want any
 			_, _ = json.Unmarshal([]byte(out.Body), &got), json.Unmarshal([]byte(tc.want.Body), &want)
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("body -want +got\n%s", diff)
-			}
+			same(t, want, got, "body")
 			out.Body = tc.want.Body
-			if diff := cmp.Diff(tc.want, *out); diff != "" {
-				t.Errorf("-want +got\n%s", diff)
-			}
-			if diff := cmp.Diff([]string{"title", ";Cha", "a+b"}, (*query)["filter_properties"]); diff != "" {
-				t.Errorf("properties -want +got\n%s", diff)
-			}
+			same(t, tc.want, *out, "")
+			same(t, []string{"title", ";Cha", "a+b"}, (*query)["filter_properties"], "properties")
 		})
 	}
 }
@@ -118,10 +137,7 @@ func TestPropertiesMeanWhatNotionShows(t *testing.T) {
 		return fmt.Sprintf(`{"id":"%%3Ax","type":%q,%q:%s}`, kind, kind, value)
 	}
 	at := func(s string) time.Time {
-		m, err := time.Parse(time.RFC3339, s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := need(time.Parse(time.RFC3339, s))(t)
 		return m.UTC()
 	}
 	const other = "2f835e81-2bbb-81b6-9700-e18108a40b1f"
@@ -154,43 +170,47 @@ func TestPropertiesMeanWhatNotionShows(t *testing.T) {
 		"verification":               {prop("verification", `{"state":"unverified"}`), &meaning{Value: "unverified"}},
 		"formula":                    {prop("formula", `{"type":"unsupported","unsupported":{}}`), &meaning{}},
 		"rollup":                     {prop("rollup", `{"type":"array","array":[{"type":"place","place":null},{"type":"number","number":3}]}`), &meaning{Value: []any{3.0}}},
+		"formula of a text":          {prop("formula", `{"type":"string","string":"x"}`), &meaning{Value: "x"}},
+		"formula of no text":         {prop("formula", `{"type":"string","string":null}`), &meaning{}},
+		"formula of a number":        {prop("formula", `{"type":"number","number":1.5}`), &meaning{Value: 1.5}},
+		"formula of a bool":          {prop("formula", `{"type":"boolean","boolean":false}`), &meaning{Value: false}},
+		"formula of a date":          {prop("formula", `{"type":"date","date":{"start":"2026-03-01","end":null}}`), &meaning{Value: "2026-03-01"}},
+		"sum":                        {prop("rollup", `{"type":"number","number":7,"function":"sum"}`), &meaning{Value: 7.0}},
+		"latest":                     {prop("rollup", `{"type":"date","date":{"start":"2026-03-01"},"function":"latest_date"}`), &meaning{Value: "2026-03-01"}},
+		"array":                      {prop("rollup", `{"type":"array","array":[{"type":"number","number":1},{"type":"number","number":null},{"type":"multi_select","multi_select":[{"name":"a"},{"name":"b"}]},{"type":"title","title":[{"plain_text":"c"}]}]}`), &meaning{Value: []any{1.0, "a", "b", "c"}}},
+		"unfinished":                 {prop("rollup", `{"type":"incomplete","incomplete":{}}`), &meaning{}},
+		"maker":                      {prop("created_by", `{"object":"user","id":"u","name":"Anna"}`), &meaning{Value: "Anna"}},
+		"files":                      {prop("files", `[{"name":"a.pdf","type":"file","file":{"url":"https://s3.example/1","expiry_time":"2026-03-01T00:00:00Z"}}]`), &meaning{Value: []any{"a.pdf"}}},
+		"control":                    {prop("url", `"a\u001b[31mb"`), &meaning{Value: "ab"}},
+		"phone":                      {prop("phone_number", `"112"`), &meaning{Value: "112"}},
+		"no status":                  {prop("status", `null`), &meaning{}},
+		"new":                        {prop("hologram", `{"depth":3}`), &meaning{}},
+		"checkbox of a text":         {prop("checkbox", `"yes"`), nil},
+		"odd end":                    {prop("date", `{"start":"2026-03-01","end":"soon"}`), &meaning{Moment: at("2026-03-01T23:59:00-12:00"), Value: "2026-03-01"}},
+		"large":                      {prop("number", `1e300`), &meaning{Value: 1e300}},
 		"files of another form":      {prop("files", `7`), &meaning{}},
 		"without a type":             {`{"id":"%3Ax"}`, &meaning{}},
 		"without an id":              {`{"type":"number","number":1}`, nil},
 		"no object":                  {`null`, nil},
 		"of another form":            {prop("select", `["High"]`), nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			var shown rawPage
-			if err := json.Unmarshal([]byte(`{"object":"page","icon":{"type":"custom_emoji","custom_emoji":7},"cover":"?","created_by":7,"properties":{"P":`+tc.property+`}}`), &shown); err != nil {
-				t.Fatal(err)
-			}
-			p := shown.Properties["%3Ax"]
-			if tc.want == nil || p == nil {
-				if (p == nil) != (tc.want == nil) {
-					t.Fatalf("the property is %+v, want %+v", p, tc.want)
-				}
-				return
-			}
-			lease := p.lease()
-			got := meaning{p.text(), p.value(), p.moment(), lease, p.key(), p.related(), p.ticked()}
-			if diff := cmp.Diff(*tc.want, got); diff != "" {
-				t.Errorf("-want +got\n%s", diff)
-			}
-		})
+		var shown rawPage
+		must(t, json.Unmarshal([]byte(`{"object":"page","icon":{"type":"custom_emoji","custom_emoji":7},"cover":"?","created_by":7,"properties":{"P":`+tc.property+`}}`), &shown))
+		var got *meaning
+		if p := shown.Properties["%3Ax"]; p != nil {
+			got = &meaning{p.text(), p.value(), p.moment(), p.lease(), p.key(), p.related(), p.ticked()}
+		}
+		same(t, tc.want, got, "%s", name)
 	}
 }
 
-func TestThreeWaysToBeGone(t *testing.T) {
+func TestAnswersOfAnotherForm(t *testing.T) {
 	for _, state := range []string{"archived", "in_trash", "is_archived"} {
 		c, _, _ := answering(t, fmt.Sprintf(`{"object":"page","id":"p1",%q:true}`, state))
 		if shown, err := c.page(t.Context(), "p1"); err != nil || !shown.trashed() {
 			t.Errorf("a page that is %s does not show it: %+v, %v", state, shown, err)
 		}
 	}
-}
-
-func TestAnswersOfAnotherForm(t *testing.T) {
 	for _, answer := range []string{`[]`, `{"object":"page","id":7}`, `{"object":"list","results":[7]}`, `{"object":"database","properties":[]}`} {
 		c, _, _ := answering(t, answer)
 		_, _, err := c.updatePage(t.Context(), "p1", &notionapi.PageUpdateRequest{})
@@ -208,41 +228,28 @@ func TestAnswersOfAnotherForm(t *testing.T) {
 	c, _, _ := answering(t, `{"object":"data_source","title":[{"plain_text":"Tasks"}],"in_trash":true,"properties":{
 		"S":{"id":"a","name":"S","type":"status","status":{"options":[{"id":"o","name":"OPEN"},{"name":"DONE"}],"groups":[]}},
 		"R":{"id":"b","name":"R","type":"relation","relation":{"database_id":"d1","data_source_id":"2f835e81-2bbb-81b6-9700-e18108a40b1f","type":"single_property","single_property":{}}},
-		"P":{"id":"c","name":"P","type":"place","place":{}},
-		"B":{"id":"d","name":"B","type":"button"},
-		"?":{"name":"?"}}}`)
+		"P":{"id":"c","name":"P","type":"place","place":{}},"B":{"id":"d","name":"B","type":"button"},"?":{"name":"?"}}}`)
 	db, trashed, err := c.schema(t.Context(), "d1", "s1", func(ctx context.Context, api *notionapi.Client) error {
 		_, err := api.Database.Get(ctx, "s1")
 		return err
 	})
-	want := Database{ID: "d1", Source: "s1", Title: "Tasks", Columns: map[string]Column{
+	if must(t, err); !trashed {
+		t.Error("the database does not show that it is in the trash")
+	}
+	same(t, Database{ID: "d1", Source: "s1", Title: "Tasks", Columns: map[string]Column{
 		"S": {ID: "a", Name: "S", Type: "status", Options: []string{"OPEN", "DONE"}, OptionIDs: map[string]string{"OPEN": "o"}},
 		"R": {ID: "b", Name: "R", Type: "relation", Source: "2f835e81-2bbb-81b6-9700-e18108a40b1f"},
-		"P": {ID: "c", Name: "P", Type: "place"},
-		"B": {ID: "d", Name: "B", Type: "button"},
-		"?": {Name: "?"},
-	}}
-	if diff := cmp.Diff(want, db, cmp.AllowUnexported(Column{})); err != nil || !trashed || diff != "" {
-		t.Errorf("trashed: %t, %v; -want +got\n%s", trashed, err, diff)
-	}
-}
-
-// carried is the transport to a server.
-func carried(t *testing.T, server transporttest.Server) *transport.Transport {
-	t.Helper()
-	carrier, err := transport.New(transport.Options{Transport: server})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return carrier
+		"P": {ID: "c", Name: "P", Type: "place"}, "B": {ID: "d", Name: "B", Type: "button"}, "?": {Name: "?"},
+	}}, db, "schema")
 }
 
 func TestStoreErrors(t *testing.T) {
 	// answered is the error of an answer, as the transport makes it.
 	answered := func(status int, body string) error {
-		_, err := carried(t, func(*http.Request) (*http.Response, error) {
+		carrier := need(transport.New(transport.Options{Transport: transporttest.Server(func(*http.Request) (*http.Response, error) {
 			return transporttest.Reply(status, body, "Retry-After", "5"), nil
-		}).RoundTrip(transporttest.Request(t, t.Context(), http.MethodPatch, transporttest.PagePath, "{}"))
+		})}))(t)
+		_, err := carrier.RoundTrip(transporttest.Request(t, t.Context(), http.MethodPatch, transporttest.PagePath, "{}"))
 		return err
 	}
 	said := func(status int, code, message string, data map[string]any) error {
@@ -276,18 +283,13 @@ func TestStoreErrors(t *testing.T) {
 		{"not Notion", answered(200, "<html>"), claim.Unavailable, claim.LandedUnknown, "check notion.base_url"},
 		{"no answer", &transport.SendError{Method: "PATCH", Server: "api.notion.com", Path: transporttest.PagePath, Landed: claim.LandedUnknown, RetryAfter: 5 * time.Second, Err: errors.New("cut")}, claim.Unavailable, claim.LandedUnknown, ""},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			got := storeError(tc.err)
-			if got.Kind != tc.kind || got.Landed != tc.landed || got.RetryAfter != 5*time.Second {
-				t.Errorf("storeError = kind %d, landed %s, retry after %s; want kind %d, landed %s, 5s", got.Kind, got.Landed, got.RetryAfter, tc.kind, tc.landed)
-			}
-			if !strings.Contains(got.Error(), tc.advice) || !strings.Contains(got.Error(), "PATCH api.notion.com"+transporttest.PagePath) {
-				t.Errorf("storeError says %q, want the request and %q", got, tc.advice)
-			}
-			if !errors.Is(got, tc.err) {
-				t.Error("storeError does not wrap its error")
-			}
-		})
+		got := storeError(tc.err)
+		if got.Kind != tc.kind || got.Landed != tc.landed || got.RetryAfter != 5*time.Second || !errors.Is(got, tc.err) {
+			t.Errorf("%s: kind %d, landed %s, retry after %s, of %v; want kind %d, landed %s, 5s", tc.name, got.Kind, got.Landed, got.RetryAfter, errors.Unwrap(got), tc.kind, tc.landed)
+		}
+		if !strings.Contains(got.Error(), tc.advice) || !strings.Contains(got.Error(), "PATCH api.notion.com"+transporttest.PagePath) {
+			t.Errorf("%s: says %q, want the request and %q", tc.name, got, tc.advice)
+		}
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,50 +17,20 @@ import (
 	"dibs/internal/notion/emulator"
 	"dibs/internal/notion/transport"
 	"dibs/internal/testkit"
-
-	"github.com/google/go-cmp/cmp"
 )
 
-func TestTokensThatAreNone(t *testing.T) {
-	for _, token := range []string{"", " \n", "ntn_1\nntn_2", "ntn_ü"} {
-		if _, err := notion.New(notion.Options{Token: token}); err == nil || !strings.Contains(err.Error(), "notion.token") {
-			t.Errorf("New took the token %q: %v", token, err)
+func TestOptionsThatCannotBe(t *testing.T) {
+	for says, options := range map[string][]notion.Options{
+		"notion.token": {{}, {Token: " \n"}, {Token: "ntn_1\nntn_2"}, {Token: "ntn_ü"}},
+		"":             {{Token: "ntn_1", Timeout: -1}, {Token: "ntn_1", Rate: 0.1}}, // a rate below the burst
+	} {
+		for _, o := range options {
+			if _, err := notion.New(o); err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("New took %+v: %v", o, err)
+			}
 		}
 	}
-	if _, err := notion.New(notion.Options{Token: "ntn_1\n"}); err != nil {
-		t.Errorf("a line break behind the token: %v", err)
-	}
-	if _, err := notion.New(notion.Options{Token: "ntn_1", Timeout: -1}); err == nil {
-		t.Error("New took a negative timeout")
-	}
-	if _, err := notion.New(notion.Options{Token: "ntn_1", Rate: 0.1}); err == nil {
-		t.Error("New took a rate below the burst")
-	}
-}
-
-func TestWrongToken(t *testing.T) {
-	inWorld(t, func(w *world) {
-		var log bytes.Buffer
-		client, err := notion.New(notion.Options{
-			Token: "ntn_wrong", Transport: w.transport,
-			Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		})
-		if err != nil {
-			w.Fatal(err)
-		}
-		_, err = client.Me(w.Context())
-		var refused *claim.StoreError
-		var answered *notion.APIError
-		if !errors.As(err, &refused) || refused.Kind != claim.Refused || !errors.As(err, &answered) || answered.Status != 401 {
-			w.Fatalf("err = %v, want a refusal with the 401 in it", err)
-		}
-		if !strings.HasPrefix(err.Error(), "the token was refused: check notion.token") {
-			w.Errorf("err = %q", err)
-		}
-		if said := err.Error() + log.String(); strings.Contains(said, "ntn_wrong") || !strings.Contains(log.String(), "/v1/users/me") {
-			w.Errorf("said %q", said)
-		}
-	})
+	need(notion.New(notion.Options{Token: "ntn_1\n"}))(t)
 }
 
 func TestMe(t *testing.T) {
@@ -70,38 +39,15 @@ func TestMe(t *testing.T) {
 		if err != nil || me.ID == "" || me.Name == "" || me.Workspace == "" || me.OwnedBy != "workspace" || me.MaxUpload != notion.FreeUpload {
 			w.Errorf("%+v, %v", me, err)
 		}
-	})
-}
-
-func TestNowIsNotionsTime(t *testing.T) {
-	inWorld(t, func(w *world) {
-		if got := w.client.Now(); !got.Equal(time.Now()) {
-			w.Errorf("before any answer, Now = %s, want %s", got, time.Now())
+		var log bytes.Buffer
+		client := w.another(notion.Options{Token: "ntn_wrong", Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+		_, err = client.Me(w.Context())
+		failed(w, err, claim.Refused, claim.LandedNo, "the token was refused: check notion.token")
+		if answered, ok := errors.AsType[*notion.APIError](err); !ok || answered.Status != 401 {
+			w.Errorf("err = %v, want the 401 in it", err)
 		}
-		ahead := roundTrip(func(req *http.Request) (*http.Response, error) {
-			resp, err := w.transport.RoundTrip(req)
-			if err == nil {
-				resp.Header.Set("Date", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat))
-			}
-			return resp, err
-		})
-		client, err := notion.New(notion.Options{Token: w.emulator.Token(), Transport: ahead})
-		if err != nil {
-			w.Fatal(err)
-		}
-		if _, err := client.Me(w.Context()); err != nil {
-			w.Fatal(err)
-		}
-		if off := time.Until(client.Now()); off.Abs() > time.Second {
-			w.Errorf("after one answer, which nothing confirms, Now is off by %s", off)
-		}
-		tasks, err := client.Tasks(w.Context(), w.databases.Tasks, notion.TaskSchema{})
-		if err != nil {
-			w.Fatal(err)
-		}
-		time.Sleep(90 * time.Second)
-		if off := tasks.Now().Sub(time.Now().Add(time.Hour)); off < -time.Second || off > time.Second {
-			w.Errorf("Now is off by %s", off)
+		if said := err.Error() + log.String(); strings.Contains(said, "ntn_wrong") || !strings.Contains(log.String(), "/v1/users/me") {
+			w.Errorf("said %q", said)
 		}
 	})
 }
@@ -112,20 +58,15 @@ func TestStats(t *testing.T) {
 		id := w.page(props{})
 		w.get(tasks, id)
 		w.get(tasks, id)
-		if _, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn)); err != nil {
-			w.Fatal(err)
-		}
+		w.write(tasks, id, claimed("Sandman", dawn))
 		if _, err := tasks.Get(w.Context(), "11111111-2222-3333-8444-555555555555"); err == nil {
 			w.Fatal("found a page that is not there")
 		}
 		w.emulator.Inject(emulator.Fault{Path: "/v1/data_sources/*/query", Times: 1, Kind: emulator.DropAnswer})
-		if _, _, err := tasks.Query(w.Context(), notion.Query{}); err != nil {
-			w.Fatal(err)
-		}
+		w.rows(tasks, notion.Query{})
 		w.emulator.Inject(emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: time.Minute})
-		if _, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn)); err == nil {
-			w.Fatal("a limited write succeeded")
-		}
+		_, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn))
+		failed(w, err, claim.Unavailable, claim.LandedNo)
 		ctx, cancel := context.WithCancel(w.Context())
 		var waiting sync.WaitGroup
 		waiting.Go(func() { tasks.Get(ctx, id) })
@@ -136,7 +77,7 @@ func TestStats(t *testing.T) {
 		time.Sleep(time.Second)
 
 		stats := w.client.Stats()
-		want := []transport.Count{
+		same(w, []transport.Count{
 			{Endpoint: "data_sources.get", Status: 200, N: 2}, // the second as a page was not found
 			{Endpoint: "data_sources.query", Status: 0, N: 1},
 			{Endpoint: "data_sources.query", Status: 200, N: 1},
@@ -145,82 +86,28 @@ func TestStats(t *testing.T) {
 			{Endpoint: "pages.get", Status: 404, N: 1},
 			{Endpoint: "pages.update", Status: 200, N: 1},
 			{Endpoint: "pages.update", Status: 429, N: 1},
-		}
-		if diff := cmp.Diff(want, stats.Requests); diff != "" {
-			w.Errorf("-want +got\n%s", diff)
-		}
-		if diff := cmp.Diff(map[transport.Lane]int{transport.LaneClaim: 2, transport.LaneLog: 1, transport.LaneSync: 1}, stats.Waiting); diff != "" {
-			w.Errorf("-want +got\n%s", diff)
-		}
+		}, stats.Requests, "requests")
+		same(w, map[transport.Lane]int{transport.LaneClaim: 2, transport.LaneLog: 1, transport.LaneSync: 1}, stats.Waiting, "waiting")
 		if left := time.Until(stats.PausedUntil); left < 50*time.Second || left > 66*time.Second {
 			w.Errorf("paused for another %s", left)
 		}
 		cancel()
 		waiting.Wait()
-	})
-}
 
-// What was not sent because of a pause says so, and when to come back.
-func TestPermitDuringAPause(t *testing.T) {
-	inWorld(t, func(w *world) {
-		tasks := w.tasks(notion.TaskSchema{})
-		id := w.page(props{})
-		w.emulator.Inject(emulator.Fault{Kind: emulator.RateLimited429, Times: 1, RetryAfter: time.Minute})
-		if _, err := tasks.Write(w.Context(), id, claim.Write{}); err == nil {
-			w.Fatal("a limited write succeeded")
-		}
-		_, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn))
-		ctx, cancel := context.WithTimeout(w.Context(), 10*time.Second)
+		// What was not sent because of the pause says so, and when to come back.
+		_, err = tasks.Write(w.Context(), id, claimed("Sandman", dawn))
+		ctx, cancel = context.WithTimeout(w.Context(), 10*time.Second)
 		defer cancel()
 		_, permitErr := tasks.Permit(ctx, 2)
-		_, getErr := tasks.Get(ctx, id)
-		for _, err := range []error{err, permitErr, getErr} {
-			held, isHeld := errors.AsType[*claim.StoreError](err)
-			if !isHeld || held.Kind != claim.Unavailable || held.Landed != claim.LandedNo ||
-				held.RetryAfter < time.Minute || held.RetryAfter > 66*time.Second {
-				w.Errorf("err = %#v", err)
+		for _, err := range []error{err, permitErr} {
+			failed(w, err, claim.Unavailable, claim.LandedNo)
+			if held, _ := errors.AsType[*claim.StoreError](err); held != nil && (held.RetryAfter < 50*time.Second || held.RetryAfter > 66*time.Second) {
+				w.Errorf("come back after %s", held.RetryAfter)
 			}
 		}
-		// The end of a pause that is short, or nearly over, is waited for.
-		time.Sleep(63 * time.Second)
-		if _, err := tasks.Permit(w.Context(), 2); err != nil {
-			w.Error(err)
-		}
-	})
-}
-
-// A server that counts in fixed windows, as Notion does, never has to refuse.
-func TestRateStaysBelowTheLimit(t *testing.T) {
-	inWorld(t, func(w *world) {
-		em, err := emulator.New(emulator.Options{Limit: 180})
-		if err != nil {
-			w.Fatal(err)
-		}
-		defer em.Close()
-		transport := em.Client().Transport
-		defer transport.(*http.Transport).CloseIdleConnections()
-		client, err := notion.New(notion.Options{Token: em.Token(), Transport: transport})
-		if err != nil {
-			w.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(w.Context(), 5*time.Minute)
-		defer cancel()
-		var agents sync.WaitGroup
-		for range 8 {
-			agents.Go(func() {
-				for ctx.Err() == nil {
-					client.Me(ctx)
-				}
-			})
-		}
-		agents.Wait()
-		requests := em.Requests()
-		if slices.ContainsFunc(requests, func(r emulator.Request) bool { return r.Status == 429 }) {
-			w.Error("a request was refused")
-		}
-		if len(requests) < 5*160 {
-			w.Errorf("%d requests in five minutes", len(requests))
-		}
+		// The end of a pause that is nearly over is waited for.
+		time.Sleep(time.Until(stats.PausedUntil) - 2*time.Second)
+		need(tasks.Permit(w.Context(), 2))(w)
 	})
 }
 
@@ -230,28 +117,21 @@ func TestAnswersSayOfWhenTheyAre(t *testing.T) {
 	inWorld(t, func(w *world) {
 		tasks := w.tasks(notion.TaskSchema{})
 		id := w.page(props{})
-		read := func() (claim.Reading, error) { return tasks.Get(w.Context(), id) }
-		write := func() (claim.Reading, error) { return tasks.Write(w.Context(), id, claimed("Sandman", dawn)) }
-		for name, ask := range map[string]func() (claim.Reading, error){"read": read, "write": write} {
+		for name, ask := range map[string]func() (claim.Reading, error){
+			"read":  func() (claim.Reading, error) { return tasks.Get(w.Context(), id) },
+			"write": func() (claim.Reading, error) { return tasks.Write(w.Context(), id, claimed("Sandman", dawn)) },
+		} {
 			for _, fault := range []emulator.Fault{
 				{Kind: emulator.WrongDate, Off: time.Hour}, {Kind: emulator.WrongDate, Off: -time.Hour},
 				{Kind: emulator.WrongDate, Off: 10 * 365 * 24 * time.Hour}, {Kind: emulator.NoDate},
 			} {
 				fault.Times = 1
+				defer w.emulator.Inject(fault)()
 				for i, unsure := range []bool{true, false} {
-					if i == 0 {
-						defer w.emulator.Inject(fault)()
-					}
 					now := time.Now()
-					r, err := ask()
-					if err != nil {
-						w.Fatal(err)
-					}
-					if off := r.At.Sub(now); r.Unsure != unsure || off.Abs() > time.Second {
-						w.Errorf("%s under %s of %v, answer %d: of now + %v, unsure %v; want unsure %v", name, fault.Kind, fault.Off, i, off, r.Unsure, unsure)
-					}
-					if off := time.Until(tasks.Now()); off.Abs() > time.Second {
-						w.Errorf("%s under %s of %v, answer %d: the clock is off by %v", name, fault.Kind, fault.Off, i, off)
+					r := need(ask())(w)
+					if off, clock := r.At.Sub(now), time.Until(tasks.Now()); r.Unsure != unsure || off.Abs() > time.Second || clock.Abs() > time.Second {
+						w.Errorf("%s under %s of %v, answer %d: of now + %v, unsure %v, and the clock is off by %v", name, fault.Kind, fault.Off, i, off, r.Unsure, clock)
 					}
 				}
 			}
@@ -263,55 +143,36 @@ func TestAnswersSayOfWhenTheyAre(t *testing.T) {
 // answered within five seconds, whatever the length of the pauses, at whatever moment
 // somebody asks, and whatever luck they have.
 func TestNobodyIsKeptWaitingByPauses(t *testing.T) {
-	const promised = 5 * time.Second
-	long := 40 * time.Minute
-	if testing.Short() {
-		long = 10 * time.Minute
-	}
 	for name, jitter := range map[string]func(time.Duration) time.Duration{
 		"least jitter": func(time.Duration) time.Duration { return 0 },
 		"most jitter":  func(n time.Duration) time.Duration { return n - 1 },
 	} {
 		for _, pause := range []time.Duration{time.Second, 3 * time.Second, 6 * time.Second, time.Hour} {
-			t.Run(fmt.Sprint(name, ", ", pause), func(t *testing.T) {
-				inWorld(t, func(w *world) {
-					client, err := notion.New(notion.Options{Token: w.emulator.Token(), Transport: w.transport, Jitter: jitter})
-					if err != nil {
-						w.Fatal(err)
-					}
-					w.client = client
-					tasks, id := w.tasks(notion.TaskSchema{}), w.page(props{})
-					w.emulator.Inject(emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: pause})
-					ask := map[string]func(ctx context.Context) error{
+			inWorld(t, func(w *world) {
+				w.client = w.another(notion.Options{Jitter: jitter})
+				tasks, id := w.tasks(notion.TaskSchema{}), w.page(props{})
+				w.emulator.Inject(emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: pause})
+				for begin := time.Now(); time.Since(begin) < 10*time.Minute; time.Sleep(1700 * time.Millisecond) {
+					for who, ask := range map[string]func(context.Context) error{
 						"a claim": func(ctx context.Context) error {
 							permitted, err := tasks.Permit(ctx, 2)
-							if err != nil {
-								return err
+							if err == nil {
+								_, err = tasks.Get(permitted, id)
 							}
-							_, err = tasks.Get(permitted, id)
 							return err
 						},
-						"a person": func(ctx context.Context) error {
-							_, err := tasks.Get(notion.Impatient(ctx), id)
-							return err
-						},
-					}
-					for begin := time.Now(); time.Since(begin) < long; time.Sleep(1700 * time.Millisecond) {
-						for who, ask := range ask {
-							ctx, cancel := context.WithCancel(w.Context())
-							start := time.Now()
-							err := ask(ctx)
-							cancel()
-							failed, isFailed := errors.AsType[*claim.StoreError](err)
-							if !isFailed || failed.Kind != claim.Unavailable || failed.RetryAfter <= 0 {
-								w.Fatalf("%s: %v, want an error that says when to try again", who, err)
-							}
-							if took := time.Since(start); took > promised {
-								w.Fatalf("%s was told after %v: %v; want it within %v", who, took, err, promised)
-							}
+						"a person": func(ctx context.Context) error { _, err := tasks.Get(notion.Impatient(ctx), id); return err },
+					} {
+						ctx, cancel := context.WithCancel(w.Context())
+						start := time.Now()
+						err := ask(ctx)
+						cancel()
+						failed, isFailed := errors.AsType[*claim.StoreError](err)
+						if took := time.Since(start); !isFailed || failed.Kind != claim.Unavailable || failed.RetryAfter <= 0 || took > 5*time.Second {
+							w.Fatalf("%s, pauses of %s, %s: %v after %s, want within 5s an error that says when to try again", name, pause, who, err, took)
 						}
 					}
-				})
+				}
 			})
 		}
 	}
@@ -321,9 +182,7 @@ func TestNobodyIsKeptWaitingByPauses(t *testing.T) {
 // Notion is down.
 func refused(err error) (time.Duration, bool) {
 	held, isHeld := errors.AsType[*claim.StoreError](err)
-	ok := isHeld && held.Kind == claim.Unavailable && held.Landed == claim.LandedNo &&
-		strings.Contains(err.Error(), "Notion has been down")
-	if !ok {
+	if !isHeld || held.Kind != claim.Unavailable || held.Landed != claim.LandedNo || !strings.Contains(err.Error(), "Notion has been down") {
 		return 0, false
 	}
 	return held.RetryAfter, true
@@ -339,9 +198,7 @@ func permitted(tasks *notion.Tasks) error {
 
 func TestNothingWaitsForANotionThatIsDown(t *testing.T) {
 	testkit.TakesSeconds(t)
-	for _, kind := range []emulator.FaultKind{
-		emulator.DropRequest, emulator.DropAnswer, emulator.HTML502, emulator.Error500, emulator.Error503, emulator.Error504,
-	} {
+	for _, kind := range []emulator.FaultKind{emulator.DropRequest, emulator.HTML502, emulator.Error503} {
 		t.Run(string(kind), func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				tasks := w.tasks(notion.TaskSchema{})
@@ -353,10 +210,14 @@ func TestNothingWaitsForANotionThatIsDown(t *testing.T) {
 				if _, ok := refused(permitted(tasks)); ok {
 					w.Error("the whole of Notion counts as down because of one page")
 				}
-				if _, _, err := tasks.Query(w.Context(), notion.Query{}); err == nil {
-					w.Fatal("a query succeeded")
+				query := func() {
+					w.Helper()
+					if _, _, err := tasks.Query(w.Context(), notion.Query{}); err == nil {
+						w.Fatal("a query succeeded")
+					}
 				}
-				w.emulator.ResetRequests()
+				query()
+				w.sent()
 				start := time.Now()
 				_, permit := tasks.Permit(w.Context(), 2)
 				_, get := tasks.Get(w.Context(), id)
@@ -366,49 +227,38 @@ func TestNothingWaitsForANotionThatIsDown(t *testing.T) {
 						w.Errorf("err = %v (again in %s), want a refusal and when to try again", err, again)
 					}
 				}
-				if took := time.Since(start); took != 0 {
-					w.Errorf("to be refused took %s", took)
-				}
-				if n := len(w.emulator.Requests()); n != 0 {
-					w.Errorf("%d requests were sent", n)
+				if took, n := time.Since(start), w.sent(); took != 0 || n != 0 {
+					w.Errorf("to be refused took %s and %d requests", took, n)
 				}
 
-				// While somebody waits, Notion is looked for every three seconds, and
-				// less often in the long run. Else an hour costs two requests a minute
-				// and some. Nobody who waits makes them.
-				for _, waiting := range []bool{true, false} {
-					w.emulator.ResetRequests()
+				// While somebody waits, Notion is looked for every three seconds, and less often in the
+				// long run. Else an hour costs two requests a minute and some. Nobody who waits makes them.
+				for i, want := range [][2]int{{300, 700}, {60, 130}} {
+					waiting := i == 0
+					w.sent()
 					start := time.Now()
 					for time.Since(start) < time.Hour {
 						if waiting && permitted(tasks) == nil {
 							w.Fatal("a permit was given")
 						}
 						for range 2 { // more often than Notion is looked for
-							if _, _, err := tasks.Query(w.Context(), notion.Query{}); err == nil {
-								w.Fatal("a query succeeded")
-							}
+							query()
 							time.Sleep(2500 * time.Millisecond)
 						}
 						if n := len(w.emulator.Requests()); waiting && n > int(time.Since(start)/(3*time.Second))+1 {
 							w.Fatalf("%d requests in %s", n, time.Since(start))
 						}
 					}
-					n := len(w.emulator.Requests())
-					if least, most := 60, 130; !waiting && (n < least || n > most) {
-						w.Errorf("%d requests in an hour, want about two a minute", n)
-					}
-					if waiting && (n < 300 || n > 700) {
-						w.Errorf("%d requests in an hour for those who wait, want one every three seconds at first, and fewer then", n)
+					if n := w.sent(); n < want[0] || n > want[1] {
+						w.Errorf("somebody waits: %t; %d requests in an hour, want %v", waiting, n, want)
 					}
 				}
 
 				up()
-				start = time.Now()
-				for {
+				for start = time.Now(); ; time.Sleep(time.Second) {
 					if _, _, err := tasks.Query(w.Context(), notion.Query{}); err == nil {
 						break
 					}
-					time.Sleep(time.Second)
 				}
 				if took := time.Since(start); took > 31*time.Second {
 					w.Errorf("noticed after %s that Notion is back", took)
@@ -422,23 +272,21 @@ func TestNothingWaitsForANotionThatIsDown(t *testing.T) {
 // A request that gets no answer is followed by one look at Notion, which tells whether it
 // is the page that hangs or all of Notion.
 func TestNotionThatHangs(t *testing.T) {
-	const silence = time.Hour
-	for name, tt := range map[string]struct {
+	for _, tt := range []struct {
 		everything, writes bool
-		down               bool
 		took               time.Duration
+		looks              int // at the most
 	}{
-		"everything, at a read":  {everything: true, down: true, took: 13 * time.Second},
-		"everything, at a write": {everything: true, writes: true, down: true, took: 13 * time.Second},
-		"one page, at a read":    {took: 20 * time.Second}, // it is sent twice
-		"one page, at a write":   {writes: true, took: 10 * time.Second},
+		{true, false, 13 * time.Second, 1}, {true, true, 13 * time.Second, 1},
+		{false, false, 20 * time.Second, 2}, // it is sent twice
+		{false, true, 10 * time.Second, 1},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(fmt.Sprintf("everything %t, writes %t", tt.everything, tt.writes), func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				tasks := w.tasks(notion.TaskSchema{})
 				id := w.page(props{})
 				w.get(tasks, id)
-				fault := emulator.Fault{Kind: emulator.Delay, Delay: silence, Path: "/v1/pages/" + string(id)}
+				fault := emulator.Fault{Kind: emulator.Delay, Delay: time.Hour, Path: "/v1/pages/" + string(id)}
 				if tt.everything {
 					fault.Path = ""
 				}
@@ -456,11 +304,14 @@ func TestNotionThatHangs(t *testing.T) {
 						if took := time.Since(start); err == nil || took < tt.took || took > tt.took+time.Second {
 							w.Errorf("err = %v after %s, want a failure after %s", err, took, tt.took)
 						}
+						if tt.writes && !tt.everything {
+							failed(w, err, claim.Unavailable, claim.LandedUnknown, "no answer within 10s")
+						}
 					})
 				}
 				all.Wait()
-				if _, down := refused(permitted(tasks)); down != tt.down {
-					w.Errorf("Notion counts as down: %v, want %v", down, tt.down)
+				if _, down := refused(permitted(tasks)); down != tt.everything {
+					w.Errorf("Notion counts as down: %v, want %v", down, tt.everything)
 				}
 				looks := 0
 				for _, r := range w.emulator.Requests() {
@@ -468,8 +319,8 @@ func TestNotionThatHangs(t *testing.T) {
 						looks++
 					}
 				}
-				if most := map[bool]int{true: 1, false: 2}[tt.writes || tt.down]; looks < 1 || looks > most {
-					w.Errorf("%d looks, want 1 to %d", looks, most)
+				if looks < 1 || looks > tt.looks {
+					w.Errorf("%d looks, want 1 to %d", looks, tt.looks)
 				}
 				up()
 				time.Sleep(4 * time.Second)
@@ -485,31 +336,33 @@ func TestNotionIsNotDown(t *testing.T) {
 	inWorld(t, func(w *world) {
 		tasks := w.tasks(notion.TaskSchema{})
 		id := w.page(props{})
-		for range 10 {
-			if _, err := tasks.Get(w.Context(), "11111111-2222-3333-4444-555555555555"); err == nil {
-				w.Fatal("read a page that is not there")
+		for what, tt := range map[string]struct {
+			fault emulator.Fault
+			do    func(context.Context) error
+		}{
+			"a page that is not there": {emulator.Fault{Kind: emulator.Error503, Method: "none"}, func(ctx context.Context) error {
+				_, err := tasks.Get(ctx, "11111111-2222-3333-8444-555555555555")
+				return err
+			}},
+			"writes that fail": {emulator.Fault{Kind: emulator.Error503, Method: http.MethodPatch}, func(ctx context.Context) error {
+				_, err := tasks.Write(ctx, id, claimed("Sandman", dawn))
+				return err
+			}},
+			"callers that go away": {emulator.Fault{Kind: emulator.Delay, Delay: 8 * time.Second}, func(ctx context.Context) error {
+				ctx, cancel := context.WithTimeout(ctx, time.Second)
+				defer cancel()
+				_, err := tasks.Get(ctx, id)
+				return err
+			}},
+		} {
+			remove := w.emulator.Inject(tt.fault)
+			for range 10 {
+				if tt.do(w.Context()) == nil {
+					w.Fatalf("%s: it succeeded", what)
+				}
 			}
+			remove()
+			w.get(tasks, id)
 		}
-		w.get(tasks, id)
-
-		remove := w.emulator.Inject(emulator.Fault{Method: http.MethodPatch, Kind: emulator.Error503})
-		for range 10 {
-			if _, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn)); err == nil {
-				w.Fatal("wrote to a failing server")
-			}
-		}
-		remove()
-		w.get(tasks, id)
-
-		remove = w.emulator.Inject(emulator.Fault{Kind: emulator.Delay, Delay: 8 * time.Second})
-		for range 10 {
-			ctx, cancel := context.WithTimeout(w.Context(), time.Second)
-			if _, err := tasks.Get(ctx, id); err == nil {
-				w.Fatal("read from a server that did not answer")
-			}
-			cancel()
-		}
-		remove()
-		w.get(tasks, id)
 	})
 }

@@ -11,8 +11,6 @@ import (
 	"dibs/internal/notion"
 	"dibs/internal/outbox/wording"
 	"dibs/internal/task"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 const key = "databases.tasks_source"
@@ -23,10 +21,7 @@ func (w *world) sprint() string {
 	w.Helper()
 	columns := complete()
 	columns["depends_on"] = props{"relation": props{"database_id": w.databases.Tasks, "single_property": props{}}}
-	id, err := w.emulator.AddDataSource(w.databases.Tasks, "Sprint", columns)
-	if err != nil {
-		w.Fatal(err)
-	}
+	id := need(w.emulator.AddDataSource(w.databases.Tasks, "Sprint", columns))(w)
 	w.client.Choose(task.ID(w.databases.Tasks), key, "Sprint")
 	return id
 }
@@ -37,21 +32,19 @@ func TestDataSourceNamedByItsID(t *testing.T) {
 	inWorld(t, func(w *world) {
 		id := task.ID(w.databases.Tasks)
 		sprint := w.sprint()
-		mesh, err := w.client.FindSource(w.Context(), task.ID(w.databases.MeshLog), "", "")
-		if err != nil {
-			w.Fatal(err)
-		}
+		mesh := need(w.client.FindSource(w.Context(), task.ID(w.databases.MeshLog), "", ""))(w)
 		const none = `has no data source "`
 		for wanted, want := range map[string]string{sprint: "", string(mesh.ID): none, w.databases.Tasks: none} {
 			w.client.Choose(id, key, wanted)
-			w.emulator.ResetRequests()
+			w.sent()
 			db, err := w.client.Database(w.Context(), string(id))
-			if want == "" && (err != nil || string(db.Source) != sprint || len(w.emulator.Requests()) != 1) {
-				w.Errorf("by its id: %v, %v, %d requests", db.Source, err, len(w.emulator.Requests()))
+			if want != "" {
+				failed(w, err, claim.Refused, claim.LandedNo, want, `"Sprint" (`)
+				continue
 			}
-			if want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `"Sprint" (`)) {
-				w.Errorf("%s: %v, want %q", wanted, err, want)
-			}
+			must(w, err)
+			same(w, sprint, string(db.Source), "by its id")
+			w.took(1, "to read it")
 		}
 	})
 }
@@ -61,47 +54,26 @@ func TestTasksOfADataSource(t *testing.T) {
 		other := w.page(props{"Name": title("other")})
 		sprint := w.sprint()
 		id := w.pageIn(sprint, props{"Name": title("task"), "status": status("OPEN")})
-		w.emulator.ResetRequests()
+		w.sent()
 		tasks := w.tasks(notion.TaskSchema{})
-		if n := len(w.emulator.Requests()); n != 2 {
-			w.Errorf("opening took %d requests, want one to find the data source and one to read it", n)
-		}
-		if warnings := tasks.Warnings(); len(warnings) != 0 {
-			w.Errorf("warnings: %q", warnings)
-		}
-		rows, _, err := tasks.Query(w.Context(), notion.Query{UnfinishedOnly: true})
-		if diff := cmp.Diff([]string{"task"}, titles(rows)); err != nil || diff != "" {
-			w.Errorf("rows (-want +got):\n%s%v", diff, err)
-		}
-		if _, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn)); err != nil {
-			w.Fatal(err)
-		}
+		w.took(2, "to find the data source and to read it")
+		same(w, []string(nil), tasks.Warnings(), "warnings")
+		same(w, []string{"task"}, titles(w.rows(tasks, notion.Query{UnfinishedOnly: true})), "rows")
+		w.write(tasks, id, claimed("Sandman", dawn))
 		if got := w.get(tasks, id); got.ClaimedBy != "Sandman" || got.Status != task.InProgress {
 			w.Errorf("the task shows %+v", got)
 		}
-		_, err = tasks.Get(w.Context(), other)
-		failed, isFailed := errors.AsType[*claim.StoreError](err)
-		if !isFailed || failed.Kind != claim.NotFound || !strings.Contains(err.Error(), "another data source") {
-			w.Errorf("a page of the other data source: %v", err)
+		_, err := tasks.Get(w.Context(), other)
+		failed(w, err, claim.NotFound, claim.LandedUnknown, "another data source")
+		if in := need(w.client.SourceOf(w.Context(), w.pageIn(w.databases.MeshLog, props{})))(w); in == "" || string(in) == sprint {
+			w.Errorf("an entry is in %q", in)
 		}
-		for page, want := range map[task.ID]string{id: sprint, task.ID(w.pageIn(w.databases.MeshLog, props{})): ""} {
-			got, err := w.client.SourceOf(w.Context(), page)
-			if err != nil || want != "" && string(got) != want || got == "" {
-				w.Errorf("page %s is in %q, %v", page, got, err)
-			}
-		}
-		if err := tasks.Check(w.Context()); err != nil {
-			w.Error(err)
-		}
+		same(w, task.ID(sprint), need(w.client.SourceOf(w.Context(), id))(w), "the task is in")
+		must(w, tasks.Check(w.Context()))
 
 		// The scratch row of a probe is made there, too.
-		if _, err := tasks.Probe(w.Context(), "probe", 1); err != nil {
-			w.Fatal(err)
-		}
-		rows, _, err = tasks.Query(w.Context(), notion.Query{})
-		if err != nil || len(rows) != 1 {
-			w.Errorf("after a probe: %d rows, %v", len(rows), err)
-		}
+		need(tasks.Probe(w.Context(), "probe", 1))(w)
+		same(w, []string{"task"}, titles(w.rows(tasks, notion.Query{})), "after a probe")
 		for _, p := range w.emulator.Pages(w.databases.Tasks) {
 			if p.Title() == "probe, write 1 of 1" && !p.Trashed {
 				w.Error("the scratch row is left")
@@ -112,17 +84,11 @@ func TestTasksOfADataSource(t *testing.T) {
 
 func TestPropertiesAreAddedToTheDataSource(t *testing.T) {
 	inWorld(t, func(w *world) {
-		sprint, err := w.emulator.AddDataSource(w.databases.Tasks, "Sprint", props{"Name": of("title"), "status": of("status", "OPEN")})
-		if err != nil {
-			w.Fatal(err)
-		}
+		sprint := need(w.emulator.AddDataSource(w.databases.Tasks, "Sprint", props{"Name": of("title"), "status": of("status", "OPEN")}))(w)
 		id := task.ID(w.databases.Tasks)
 		w.client.Choose(id, key, sprint)
 		w.emulator.ResetRequests()
-		db, err := w.client.AddColumns(w.Context(), id, notion.NewColumn{Name: "claimed_by", Type: "rich_text"}, notion.NewColumn{Name: "depends_on", Type: "relation"})
-		if err != nil {
-			w.Fatal(err)
-		}
+		db := need(w.client.AddColumns(w.Context(), id, notion.NewColumn{Name: "claimed_by", Type: "rich_text"}, notion.NewColumn{Name: "depends_on", Type: "relation"}))(w)
 		if string(db.ID) != w.databases.Tasks || string(db.Source) != sprint || db.Title != "Sprint" || string(db.Columns["depends_on"].Source) != sprint || db.Columns["claimed_by"].Type != "rich_text" {
 			w.Errorf("the database is %+v", db)
 		}
@@ -131,42 +97,27 @@ func TestPropertiesAreAddedToTheDataSource(t *testing.T) {
 				w.Errorf("the relation was asked for as %s", r.Body)
 			}
 		}
-		if db, err = w.client.Extend(w.Context(), id, notion.NewColumn{Name: "status", Options: []string{"OPEN", "BLOCKED"}}); err != nil || len(db.Columns["status"].Options) != 2 {
-			w.Errorf("the status is %+v, %v", db.Columns["status"], err)
-		}
+		db = need(w.client.Extend(w.Context(), id, notion.NewColumn{Name: "status", Options: []string{"OPEN", "BLOCKED"}}))(w)
+		same(w, []string{"OPEN", "BLOCKED"}, db.Columns["status"].Options, "options")
 	})
 }
 
 func TestLogOfADataSource(t *testing.T) {
 	inWorld(t, func(w *world) {
 		id := task.ID(w.databases.MeshLog)
-		log, err := w.client.RecallLog(string(id))
-		if err != nil {
-			w.Fatal(err)
-		}
-		second, err := w.emulator.AddDataSource(string(id), "Log", props{"Title": of("title"), "entry_id": of("rich_text")})
-		if err != nil {
-			w.Fatal(err)
-		}
-		entry := wording.Entry{ID: "01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K", Title: "entry"}
-		err = log.Create(w.Context(), entry)
-		var which *notion.SourceError
-		var failed *claim.StoreError
-		if !errors.As(err, &which) || !errors.As(err, &failed) || failed.Landed != claim.LandedNo || !strings.Contains(err.Error(), "move all but one") {
+		log := need(w.client.RecallLog(string(id)))(w)
+		second := need(w.emulator.AddDataSource(string(id), "Log", props{"Title": of("title"), "entry_id": of("rich_text")}))(w)
+		entry := wording.Entry{ID: entryID, Title: "entry"}
+		err := log.Create(w.Context(), entry)
+		if failed(w, err, claim.Refused, claim.LandedNo, "move all but one"); !errors.As(err, new(*notion.SourceError)) {
 			w.Errorf("err = %v, want that there are several", err)
 		}
 		w.client.Choose(id, "k", "Log")
-		if err := log.Create(w.Context(), entry); err != nil {
-			w.Fatal(err)
-		}
-		if found, err := log.Find(w.Context(), entry); err != nil || !found {
-			w.Errorf("found = %v, %v", found, err)
-		}
+		must(w, log.Create(w.Context(), entry))
+		w.finds(log, entryID, true)
 		// Another choice is gone by at once.
 		w.client.Choose(id, "k", "Mesh Communication Log")
-		if found, err := log.Find(w.Context(), entry); err != nil || found {
-			w.Errorf("found = %v, %v", found, err)
-		}
+		w.finds(log, entryID, false)
 		if pages := w.emulator.Pages(string(id)); len(pages) != 1 || pages[0].Value("Title") == nil {
 			w.Errorf("the entries are %+v, want one in %s", pages, second)
 		}
@@ -207,30 +158,22 @@ func TestADataSourceThatIsGone(t *testing.T) {
 		tasks := w.tasks(notion.TaskSchema{})
 		id := task.ID(w.databases.Tasks)
 		known := w.client.Sources()
-		ideas, err := w.emulator.AddDataSource(w.databases.Tasks, "Ideas", props{"Idea": of("title")})
-		if err != nil {
-			w.Fatal(err)
-		}
-		idea := w.pageIn(ideas, props{"Idea": title("Fly")})
-		if _, err := tasks.Get(w.Context(), idea); err == nil {
-			w.Error("a page of the other data source was taken for a task")
-		}
-		if rows, _, err := tasks.Query(w.Context(), notion.Query{}); err != nil || len(rows) != 0 || tasks.Broken() != nil {
-			w.Errorf("%d rows, %v, broken: %v; want the other data source not to matter", len(rows), err, tasks.Broken())
-		}
+		ideas := need(w.emulator.AddDataSource(w.databases.Tasks, "Ideas", props{"Idea": of("title")}))(w)
+		_, err := tasks.Get(w.Context(), w.pageIn(ideas, props{"Idea": title("Fly")}))
+		failed(w, err, claim.NotFound, claim.LandedUnknown) // no task
+		same(w, []string(nil), titles(w.rows(tasks, notion.Query{})), "rows")
+		must(w, tasks.Broken())
 		w.client.Choose(id, key, "Sprint")
 		w.client.Choose(id, key, "")
 		w.client.RecallSources(map[task.ID]notion.Choice{id: {Source: "11111111-2222-4333-8444-555555555555"}})
-		if _, _, err := tasks.Query(w.Context(), notion.Query{}); err == nil || !strings.Contains(err.Error(), "is not shared") {
-			w.Errorf("err = %v, want that there is no such data source", err)
-		}
-		if _, err := w.client.Tasks(w.Context(), w.databases.Tasks, notion.TaskSchema{}); err == nil || !strings.Contains(err.Error(), "set "+key) {
-			w.Errorf("err = %v, want that a choice is to be made", err)
-		}
+		_, _, err = tasks.Query(w.Context(), notion.Query{})
+		failed(w, err, claim.NotFound, claim.LandedNo, "is not shared")
+		_, err = w.client.Tasks(w.Context(), w.databases.Tasks, notion.TaskSchema{})
+		failed(w, err, claim.Refused, claim.LandedNo, "set "+key)
 		w.client.Choose(id, key, "Tasks")
-		if _, _, err := tasks.Query(w.Context(), notion.Query{}); err != nil || tasks.Broken() != nil || w.client.Sources()[id].Source != known[id].Source {
-			w.Errorf("%v, broken: %v; want the tasks in %s", err, tasks.Broken(), known[id].Source)
-		}
+		w.rows(tasks, notion.Query{})
+		must(w, tasks.Broken())
+		same(w, known[id].Source, w.client.Sources()[id].Source, "the tasks are in")
 	})
 }
 
@@ -242,10 +185,7 @@ func TestRecallTasksOfADataSource(t *testing.T) {
 		known := w.client.Sources()
 		fresh := func(wanted string) (*notion.Tasks, error) {
 			w.Helper()
-			client, err := notion.New(notion.Options{Token: w.emulator.Token(), Transport: w.transport})
-			if err != nil {
-				w.Fatal(err)
-			}
+			client := w.another(notion.Options{})
 			client.Choose(task.ID(w.databases.Tasks), key, wanted)
 			client.RecallSources(known)
 			return client.RecallTasks(w.databases.Tasks, schema)
@@ -255,28 +195,20 @@ func TestRecallTasksOfADataSource(t *testing.T) {
 				w.Errorf("recalled %q as what was named %q", "Sprint", wanted)
 			}
 		}
-		w.emulator.ResetRequests()
-		tasks, err := fresh("Sprint")
-		if err != nil || len(w.emulator.Requests()) != 0 {
-			w.Fatalf("%v, %d requests", err, len(w.emulator.Requests()))
-		}
-		other := w.page(props{"Name": title("other")})
-		_, err = tasks.Get(w.Context(), other)
-		failed, isFailed := errors.AsType[*claim.StoreError](err)
-		if !isFailed || failed.Kind != claim.NotFound || tasks.Broken() != nil {
-			w.Errorf("a page of the other data source: %v, broken: %v", err, tasks.Broken())
-		}
+		w.sent()
+		tasks := need(fresh("Sprint"))(w)
+		w.took(0, "to recall it")
+		_, err := tasks.Get(w.Context(), w.page(props{"Name": title("other")}))
+		failed(w, err, claim.NotFound, claim.LandedUnknown)
+		must(w, tasks.Broken())
 	})
 }
 
 // What an earlier version of dibs kept of data sources counts.
 func TestChoicesOfAnEarlierVersion(t *testing.T) {
 	var got map[task.ID]notion.Choice
-	err := json.Unmarshal([]byte(`{"a":"s1","b":{"Wanted":"Sprint","Source":"s2"}}`), &got)
-	want := map[task.ID]notion.Choice{"a": {Source: "s1"}, "b": {Wanted: "Sprint", Source: "s2"}}
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("%v, -want +got\n%s", err, diff)
-	}
+	must(t, json.Unmarshal([]byte(`{"a":"s1","b":{"Wanted":"Sprint","Source":"s2"}}`), &got))
+	same(t, map[task.ID]notion.Choice{"a": {Source: "s1"}, "b": {Wanted: "Sprint", Source: "s2"}}, got, "choices")
 }
 
 // A start asks for the data source alone; a new choice is found at the next query.
@@ -286,20 +218,13 @@ func TestChoiceOfADataSourceInUse(t *testing.T) {
 		id := task.ID(w.databases.Tasks)
 		w.client.Choose(id, key, "  ") // which says nothing
 		w.tasks(notion.TaskSchema{})
-		w.emulator.ResetRequests()
+		w.sent()
 		tasks := w.tasks(notion.TaskSchema{})
-		if n := len(w.emulator.Requests()); n != 1 {
-			w.Errorf("opening again took %d requests, want one", n)
-		}
+		w.took(1, "opening again")
 		w.client.Choose(id, key, " Tasks ")
-		for i, want := range []int{3, 1} {
-			w.emulator.ResetRequests()
-			if rows, _, err := tasks.Query(w.Context(), notion.Query{}); err != nil || len(rows) != 1 {
-				w.Errorf("%d rows, %v", len(rows), err)
-			}
-			if n := len(w.emulator.Requests()); n != want {
-				w.Errorf("query %d took %d requests, want %d", i, n, want)
-			}
+		for _, want := range []int{3, 1} {
+			same(w, []string{"task"}, titles(w.rows(tasks, notion.Query{})), "rows")
+			w.took(want, "a query")
 			w.client.Choose(id, key, "Tasks")
 		}
 	})

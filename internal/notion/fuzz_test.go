@@ -12,11 +12,8 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/notion/transport"
-	"dibs/internal/task"
-
-	"github.com/google/go-cmp/cmp"
-
 	"dibs/internal/notion/transport/transporttest"
+	"dibs/internal/task"
 )
 
 // secret is a token that a server repeats.
@@ -25,18 +22,7 @@ const secret = "ntn_0123456789abcdefghijklmnopqrstuv"
 // FuzzWriteIsReadBack writes claims to an emulated database and reads them back,
 // both where claimed_by is a text and where it is a select.
 func FuzzWriteIsReadBack(f *testing.F) {
-	em, err := emulator.New(emulator.Options{})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Cleanup(func() { em.Close() })
-	client, err := New(Options{Token: em.Token(), Transport: em.Client().Transport, Rate: 1e6, Burst: 1e6})
-	if err != nil {
-		f.Fatal(err)
-	}
-	texts := newTable(f, em, client, "rich_text")
-	selects := newTable(f, em, client, "select")
-
+	texts, selects := newTable(f, "rich_text"), newTable(f, "select")
 	now := time.Date(2026, 11, 20, 9, 30, 17, 123e6, time.UTC).UnixMilli()
 	f.Add(false, uint8(1), "Sandman", now, "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D", int64(1800))
 	f.Add(true, uint8(1), "claude-chat-7K9X", now, "void 01KA8XQ5V8ZJ6N3T4R7W9Y2M1D", int64(90))
@@ -62,10 +48,7 @@ func FuzzWriteIsReadBack(f *testing.F) {
 			Status: task.Statuses[int(status)%len(task.Statuses)], ClaimedBy: agent, ClaimedAt: at.Truncate(time.Minute),
 			Token: strings.TrimSpace(token), Timeout: max(0, (timeout + time.Minute - 1).Truncate(time.Minute)),
 		}
-		before, err := in.Get(t.Context(), in.page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		before := need(in.Get(t.Context(), in.page))(t)
 		written, err := in.Write(t.Context(), in.page, claim.Write{
 			Status: &want.Status, ClaimedBy: &agent, ClaimedAt: &at, Token: &token, Timeout: &timeout,
 		})
@@ -80,17 +63,10 @@ func FuzzWriteIsReadBack(f *testing.F) {
 		case err != nil:
 			t.Fatal(err)
 		default:
-			if diff := cmp.Diff(want, claimed(written.Task)); diff != "" {
-				t.Errorf("the answer shows (-want +got):\n%s", diff)
-			}
+			same(t, want, claimed(written.Task), "the answer shows")
 		}
-		read, err := in.Get(t.Context(), in.page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, claimed(read.Task)); diff != "" {
-			t.Errorf("the page shows (-want +got):\n%s", diff)
-		}
+		read := need(in.Get(t.Context(), in.page))(t)
+		same(t, want, claimed(read.Task), "the page shows")
 	})
 }
 
@@ -101,30 +77,16 @@ type table struct {
 }
 
 // newTable makes a tasks database whose claimed_by is of the given type.
-func newTable(f *testing.F, em *emulator.Emulator, client *Client, claimedBy string) table {
+func newTable(f *testing.F, claimedBy string) table {
 	f.Helper()
 	type object = map[string]any
-	var statuses []any
-	for _, s := range task.Statuses {
-		statuses = append(statuses, object{"name": string(s)})
-	}
-	id, err := em.CreateDatabase("Tasks", object{
-		"Name": object{"title": object{}}, "status": object{"status": object{"options": statuses}},
-		"claimed_by": object{claimedBy: object{}}, "claimed_at": object{"date": object{}},
-		"claim_token": object{"rich_text": object{}}, "claim_timeout_minutes": object{"number": object{}},
-	})
-	if err != nil {
-		f.Fatal(err)
-	}
-	tasks, err := client.Tasks(f.Context(), id, TaskSchema{})
-	if err != nil {
-		f.Fatal(err)
-	}
-	page, err := em.CreatePage(id, object{"Name": object{"title": []any{}}})
-	if err != nil {
-		f.Fatal(err)
-	}
-	return table{tasks, task.ID(page)}
+	em := need(emulator.New(emulator.Options{}))(f)
+	f.Cleanup(func() { em.Close() })
+	id := need(em.Seed("empty"))(f).Tasks
+	must(f, em.EditSchema(id, object{"claimed_by": object{claimedBy: object{}}}))
+	client := need(New(Options{Token: em.Token(), Transport: em.Client().Transport, Rate: 1e6, Burst: 1e6}))(f)
+	tasks := need(client.Tasks(f.Context(), id, TaskSchema{}))(f)
+	return table{tasks, task.ID(need(em.CreatePage(id, nil))(f))}
 }
 
 // claimed is the part of a task that a claim writes.
@@ -235,11 +197,8 @@ func FuzzFailure(f *testing.F) {
 			return transporttest.Reply(status, body, "Retry-After", after, "Date", date, "Cf-Ray", ray, "X-Notion-Request-Id", ray), nil
 		})
 		req := transporttest.Request(t, t.Context(), http.MethodPatch, transporttest.PagePath, `{"properties":{}}`)
-		carrier, err := transport.New(transport.Options{Token: secret, Transport: server})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = carrier.RoundTrip(req)
+		carrier := need(transport.New(transport.Options{Token: secret, Transport: server}))(t)
+		_, err := carrier.RoundTrip(req)
 		if err == nil {
 			if status != http.StatusOK || !json.Valid([]byte(body)) {
 				t.Fatalf("status %d and body %q pass for a good answer", status, body)

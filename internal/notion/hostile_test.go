@@ -29,12 +29,7 @@ const secret = "ntn_0123456789abcdefghijklmnopqrstuv"
 // calls are the calls of a client, on a database that was opened when the server
 // still behaved.
 func calls(w *world) map[string]func() error {
-	tasks := w.tasks(notion.TaskSchema{})
-	log, err := w.client.Log(w.Context(), w.databases.MeshLog)
-	if err != nil {
-		w.Fatal(err)
-	}
-	id := w.page(props{})
+	tasks, log, id := w.tasks(notion.TaskSchema{}), w.log(w.databases.MeshLog), w.page(props{})
 	ctx := w.Context()
 	return map[string]func() error{
 		"database": func() error { _, err := w.client.Tasks(ctx, w.databases.Tasks, notion.TaskSchema{}); return err },
@@ -84,6 +79,10 @@ func (endless) Close() error { return nil }
 func TestHostileAnswers(t *testing.T) {
 	testkit.TakesSeconds(t)
 	testkit.SkipUnderRace(t)
+	body := func(status int, media, body string) func(*http.Request) *http.Response {
+		return func(*http.Request) *http.Response { return answer(status, media, body) }
+	}
+	good := func(text string) func(*http.Request) *http.Response { return body(200, "application/json", text) }
 	for name, serve := range map[string]func(req *http.Request) *http.Response{
 		"endless": func(req *http.Request) *http.Response {
 			r := answer(200, "application/json", "")
@@ -95,46 +94,31 @@ func TestHostileAnswers(t *testing.T) {
 			r.Body = endless{req.Context(), 100 * time.Millisecond}
 			return r
 		},
-		"deep": func(*http.Request) *http.Response {
-			return answer(200, "application/json", strings.Repeat("[", 1<<20)+strings.Repeat("]", 1<<20))
-		},
-		"deep in an object": func(*http.Request) *http.Response {
-			return answer(200, "application/json", `{"object":"page","parent":`+strings.Repeat(`{"parent":`, 1<<18)+"1"+strings.Repeat("}", 1<<18)+"}")
-		},
-		"null":     func(*http.Request) *http.Response { return answer(200, "application/json", "null") },
-		"a number": func(*http.Request) *http.Response { return answer(200, "application/json", "1e999999") },
-		"nothing":  func(*http.Request) *http.Response { return answer(200, "application/json", "") },
-		"not UTF-8": func(*http.Request) *http.Response {
-			return answer(200, "application/json", "{\"object\":\"\xff\xfe\"}")
-		},
-		"the token in an error": func(*http.Request) *http.Response {
-			return answer(400, "application/json", `{"object":"error","code":"`+secret+`","message":"bad\n\u001b[2J Bearer `+secret+strings.Repeat("x", 1<<20)+`","request_id":"`+secret+`"}`)
-		},
+		"deep":              good(strings.Repeat("[", 1<<20) + strings.Repeat("]", 1<<20)),
+		"deep in an object": good(`{"object":"page","parent":` + strings.Repeat(`{"parent":`, 1<<18) + "1" + strings.Repeat("}", 1<<18) + "}"),
+		"null":              good("null"),
+		"a number":          good("1e999999"),
+		"nothing":           good(""),
+		"not UTF-8":         good("{\"object\":\"\xff\xfe\"}"),
+		"the token in an error": body(400, "application/json",
+			`{"object":"error","code":"`+secret+`","message":"bad\n\u001b[2J Bearer `+secret+strings.Repeat("x", 1<<20)+`","request_id":"`+secret+`"}`),
 		"the token in a page of HTML": func(*http.Request) *http.Response {
 			r := answer(502, "text/html", "<p>"+secret)
 			r.Header.Set("Cf-Ray", secret)
 			return r
 		},
-		"unauthorized, with the token": func(*http.Request) *http.Response {
-			return answer(401, "application/json", `{"object":"error","code":"unauthorized","message":"API token `+secret+` is invalid."}`)
-		},
+		"unauthorized, with the token": body(401, "application/json", `{"object":"error","code":"unauthorized","message":"API token `+secret+` is invalid."}`),
 	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				w.hostile(serve, func(call string, err error, took time.Duration) {
-					_, isFailed := errors.AsType[*claim.StoreError](err)
-					if !isFailed {
-						w.Fatalf("%s: err = %v, want a *claim.StoreError", call, err)
-					}
-					text := err.Error()
-					if strings.Contains(text, secret) || strings.ContainsAny(text, "\n\x1b") || len(text) > 2000 {
-						w.Errorf("%s: the error says %.3000q", call, text)
-					}
-					// A read is tried four times, of 10 s each, with waits between them.
-					if took > time.Minute {
-						w.Errorf("%s took %v", call, took)
-					}
-				})
+		inWorld(t, func(w *world) {
+			w.hostile(serve, func(call string, err error, took time.Duration) {
+				if _, isFailed := errors.AsType[*claim.StoreError](err); !isFailed {
+					w.Fatalf("%s, %s: err = %v, want a *claim.StoreError", name, call, err)
+				}
+				text := err.Error()
+				// A read is tried four times, of 10 s each, with waits between them.
+				if strings.Contains(text, secret) || strings.ContainsAny(text, "\n\x1b") || len(text) > 2000 || took > time.Minute {
+					w.Errorf("%s, %s: after %v the error says %.3000q", name, call, took, text)
+				}
 			})
 		})
 	}
@@ -145,19 +129,15 @@ func TestHostileAnswers(t *testing.T) {
 func (w *world) hostile(serve func(*http.Request) *http.Response, ended func(call string, err error, took time.Duration)) {
 	w.Helper()
 	var turned atomic.Bool
-	good := w.transport
-	client, err := notion.New(notion.Options{Token: secret, Rate: 100, Burst: 100, Transport: roundTrip(func(req *http.Request) (*http.Response, error) {
+	w.via(func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 		if turned.Load() {
 			return serve(req), nil
 		}
 		req = req.Clone(req.Context())
 		req.Header.Set("Authorization", "Bearer "+w.emulator.Token())
-		return good.RoundTrip(req)
-	})})
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.client = client
+		return next.RoundTrip(req)
+	})
+	w.client = w.another(notion.Options{Token: secret, Rate: 100, Burst: 100})
 	list := calls(w)
 	turned.Store(true)
 	for name, call := range list {
@@ -175,15 +155,8 @@ func TestRedirects(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		server := httptest.NewServer(http.RedirectHandler(thief.URL, status))
 		defer server.Close()
-		client, err := notion.New(notion.Options{Token: secret, BaseURL: server.URL})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = client.Me(t.Context())
-		failed, isFailed := errors.AsType[*claim.StoreError](err)
-		if !isFailed || failed.Kind != claim.Refused || !strings.Contains(err.Error(), "sends requests elsewhere") {
-			t.Errorf("%d: err = %v", status, err)
-		}
+		_, err := need(notion.New(notion.Options{Token: secret, BaseURL: server.URL}))(t).Me(t.Context())
+		failed(t, err, claim.Refused, claim.LandedNo, "sends requests elsewhere")
 	}
 	if n := stolen.Load(); n != 0 {
 		t.Errorf("%d requests were made of another server", n)
@@ -196,15 +169,14 @@ func TestEndlessLists(t *testing.T) {
 	testkit.SkipUnderRace(t)
 	inWorld(t, func(w *world) {
 		w.page(props{})
-		next, n := w.transport, 0
-		w.transport = roundTrip(func(req *http.Request) (*http.Response, error) {
+		n := 0
+		w.via(func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 			if !strings.HasSuffix(req.URL.Path, "/query") {
 				return next.RoundTrip(req)
 			}
 			n++
 			return answer(200, "application/json", fmt.Sprintf(`{"object":"list","results":[],"has_more":true,"next_cursor":"%d"}`, n)), nil
 		})
-		w.through(func(*http.Request) {})
 		tasks := w.tasks(notion.TaskSchema{})
 		if _, _, err := tasks.Query(w.Context(), notion.Query{}); err == nil || !strings.Contains(err.Error(), "does not come to an end") {
 			w.Errorf("err = %v", err)
@@ -219,14 +191,9 @@ func TestAnotherPage(t *testing.T) {
 		w.answering(string(id), func(body map[string]any) { body["id"] = string(other) })
 		tasks := w.tasks(notion.TaskSchema{})
 		_, err := tasks.Get(w.Context(), id)
-		if err == nil || !strings.Contains(err.Error(), "where page "+string(id)+" was asked for") {
-			w.Errorf("read: err = %v", err)
-		}
+		failed(w, err, claim.Unavailable, claim.LandedUnknown, "where page "+string(id)+" was asked for")
 		_, err = tasks.Write(w.Context(), id, claimed("Sandman", dawn))
-		failed, isFailed := errors.AsType[*claim.StoreError](err)
-		if !isFailed || failed.Landed != claim.LandedUnknown {
-			w.Errorf("write: err = %v, want one that leaves open whether it landed", err)
-		}
+		failed(w, err, claim.Unavailable, claim.LandedUnknown)
 	})
 }
 
@@ -245,8 +212,7 @@ func TestWrongTypes(t *testing.T) {
 		})
 		var body []byte // of the answer that is given; of the last good one if it is not replaced
 		replaced, wrong := false, ""
-		next := w.transport
-		client, err := notion.New(notion.Options{Token: w.emulator.Token(), Rate: 1000, Burst: 1000, Transport: roundTrip(func(req *http.Request) (*http.Response, error) {
+		w.via(func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 			if replaced {
 				return answer(200, "application/json", string(body)), nil
 			}
@@ -256,17 +222,13 @@ func TestWrongTypes(t *testing.T) {
 				resp.Body = io.NopCloser(bytes.NewReader(body))
 			}
 			return resp, err
-		})})
-		if err != nil {
-			w.Fatal(err)
-		}
+		})
+		client := w.another(notion.Options{Rate: 1000, Burst: 1000})
 		open := func() (err error) {
 			tasks, err = client.Tasks(w.Context(), w.databases.Tasks, notion.TaskSchema{})
 			return err
 		}
-		if err := open(); err != nil {
-			w.Fatal(err)
-		}
+		must(w, open())
 		known := tasks
 		rows := func() error {
 			rows, _, err := known.Query(w.Context(), notion.Query{})
@@ -284,22 +246,16 @@ func TestWrongTypes(t *testing.T) {
 		}
 		for name, call := range map[string]func() error{"page": page, "query": rows, "database": open} {
 			replaced = false
-			if err := call(); err != nil {
-				w.Fatal(err)
-			}
+			must(w, call())
 			good := slices.Clone(body)
 			var document any
-			if err := json.Unmarshal(good, &document); err != nil {
-				w.Fatal(err)
-			}
+			must(w, json.Unmarshal(good, &document))
 			tried, refused := 0, 0
 			mutate(document, func(path string, whole any) {
 				if name == "query" && strings.HasSuffix(path, "has_more") || strings.HasSuffix(path, "next_cursor") {
 					return // see TestEndlessLists
 				}
-				if body, err = json.Marshal(whole); err != nil {
-					w.Fatal(err)
-				}
+				body = need(json.Marshal(whole))(w)
 				replaced, wrong = true, path
 				tried++
 				if err := call(); err != nil {
@@ -386,14 +342,13 @@ func TestLargeAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				turned, good := false, w.transport
-				w.transport = roundTrip(func(req *http.Request) (*http.Response, error) {
+				turned := false
+				w.via(func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 					if turned {
 						return answer(200, "application/json", tt.body), nil
 					}
-					return good.RoundTrip(req)
+					return next.RoundTrip(req)
 				})
-				w.through(func(*http.Request) {})
 				tasks := w.tasks(notion.TaskSchema{})
 				turned = true
 				var before, after runtime.MemStats
@@ -405,8 +360,6 @@ func TestLargeAnswers(t *testing.T) {
 				}
 				if cost := (after.TotalAlloc - before.TotalAlloc) >> 20; cost > mostCost {
 					t.Errorf("it cost %d MB", cost)
-				} else {
-					t.Logf("it cost %d MB", cost)
 				}
 			})
 		})

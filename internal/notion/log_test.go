@@ -19,11 +19,7 @@ import (
 // log opens a log database.
 func (w *world) log(id string) *notion.Log {
 	w.Helper()
-	log, err := w.client.Log(w.Context(), id)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return log
+	return need(w.client.Log(w.Context(), id))(w)
 }
 
 // onlyEntry returns the one page of a log.
@@ -34,6 +30,14 @@ func (w *world) onlyEntry(database string) emulator.Page {
 		w.Fatalf("%d entries, want 1", len(pages))
 	}
 	return pages[0]
+}
+
+// finds checks whether a log has an entry.
+func (w *world) finds(log *notion.Log, id string, want bool) {
+	w.Helper()
+	if found, err := log.Find(w.Context(), wording.Entry{ID: id}); err != nil || found != want {
+		w.Errorf("Find of %s = %t, %v, want %t", id, found, err, want)
+	}
 }
 
 const entryID = "01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K"
@@ -51,35 +55,23 @@ func TestEntryInAFullLog(t *testing.T) {
 	inWorld(t, func(w *world) {
 		about := w.page(props{})
 		log := w.log(w.databases.MeshLog)
-		if err := log.Create(w.Context(), wording.NewEntry(event(about), claim.MeshLog)); err != nil {
-			w.Fatal(err)
-		}
+		must(w, log.Create(w.Context(), wording.NewEntry(event(about), claim.MeshLog)))
 		entry := w.onlyEntry(w.databases.MeshLog)
 		for name, want := range map[string]string{
 			"entry_id": entryID, "agent": "Sandman", "task": "Fix the login", "task_id": string(about), "claim_id": "01JDH4YJ2R6S1F2Q8Y1V4Q0AAA",
-			"holder": "Oracle", "code": "held", "detail": "held",
+			"holder": "Oracle", "code": "held", "detail": "held", "Name": "Sandman was refused “Fix the login”: held by Oracle", "event": "denied",
 		} {
-			if got := entry.Text(name); got != want {
-				w.Errorf("%s = %q, want %q", name, got, want)
-			}
+			same(w, want, entry.Text(name), "%s", name)
 		}
-		if got := entry.Title(); got != "Sandman was refused “Fix the login”: held by Oracle" {
-			w.Errorf("title = %q", got)
-		}
-		if entry.Select("event") != "denied" || entry.Date("at") != "2000-01-01T00:01:00.000+00:00" {
-			w.Errorf("event %q at %q", entry.Select("event"), entry.Date("at"))
-		}
+		same(w, "2000-01-01T00:01:00.000+00:00", entry.Date("at"), "at")
 		// What has no property goes into the text, in order, and nothing twice.
-		if want := "summary: nothing done\ntask_url: https://www.notion.so/Fix-1"; entry.Body() != want {
-			w.Errorf("the text is %q, want %q", entry.Body(), want)
-		}
-		found, err := log.Find(w.Context(), wording.Entry{ID: entryID})
-		if err != nil || !found {
-			w.Errorf("Find = %t, %v", found, err)
-		}
-		if found, err := log.Find(w.Context(), wording.Entry{ID: "01JDH4YJ2R6S1F2Q8Y1V4Q0ZZZ"}); err != nil || found {
-			w.Errorf("Find of another entry = %t, %v", found, err)
-		}
+		same(w, "summary: nothing done\ntask_url: https://www.notion.so/Fix-1", entry.Body(), "the text")
+		w.finds(log, entryID, true)
+		w.finds(log, "01JDH4YJ2R6S1F2Q8Y1V4Q0ZZZ", false)
+
+		w.emulator.SetBlockLimit(0)
+		err := log.Create(w.Context(), wording.Entry{ID: entryID, Title: "T"})
+		failed(w, err, claim.Refused, claim.LandedNo, "no blocks left")
 	})
 }
 
@@ -90,26 +82,15 @@ func TestEntryInABareLog(t *testing.T) {
 		log := w.log(database)
 		e := wording.NewEntry(event(w.page(props{})), claim.MeshLog)
 		e.Title = strings.Repeat("🦋", 1500)
-		if err := log.Create(w.Context(), e); err != nil {
-			w.Fatal(err)
-		}
+		must(w, log.Create(w.Context(), e))
 		entry := w.onlyEntry(database)
-		if got := entry.Title(); !strings.HasPrefix(got, "🦋🦋") || !strings.HasSuffix(got, "🦋 ["+entryID+"]") {
-			w.Errorf("title = %q", got)
-		} else if n := len(utf16.Encode([]rune(got))); n > 2000 {
-			w.Errorf("the title has %d UTF-16 code units", n)
+		got := entry.Title()
+		if n := len(utf16.Encode([]rune(got))); !strings.HasPrefix(got, "🦋🦋") || !strings.HasSuffix(got, "🦋 ["+entryID+"]") || n > 2000 {
+			w.Errorf("the title has %d UTF-16 code units: %q", n, got)
 		}
-		for _, line := range []string{"agent: Sandman", "event: denied", "at: 2000-01-01T00:01:30.000Z"} {
-			if !strings.Contains("\n"+entry.Body()+"\n", "\n"+line+"\n") {
-				w.Errorf("the text lacks %q:\n%s", line, entry.Body())
-			}
-		}
-		if found, err := log.Find(w.Context(), wording.Entry{ID: entryID}); err != nil || !found {
-			w.Errorf("Find = %t, %v", found, err)
-		}
-		if found, err := log.Find(w.Context(), wording.Entry{ID: "01JDH4YJ2R6S1F2Q8Y1V4Q0ZZZ"}); err != nil || found {
-			w.Errorf("Find of another entry = %t, %v", found, err)
-		}
+		contains(w, "\n"+entry.Body()+"\n", "\nagent: Sandman\n", "\nevent: denied\n", "\nat: 2000-01-01T00:01:30.000Z\n")
+		w.finds(log, entryID, true)
+		w.finds(log, "01JDH4YJ2R6S1F2Q8Y1V4Q0ZZZ", false)
 	})
 }
 
@@ -125,7 +106,7 @@ func TestEntryInALogOfOtherNamesAndTypes(t *testing.T) {
 		}
 		database := w.database(schema)
 		about := w.page(props{})
-		err := w.log(database).Create(w.Context(), wording.Entry{ID: entryID, Title: "Done", Fields: []wording.Field{
+		must(w, w.log(database).Create(w.Context(), wording.Entry{ID: entryID, Title: "Done", Fields: []wording.Field{
 			{Name: "entry_id", Value: entryID},
 			{Name: "agent", Aliases: []string{"agent_name"}, Value: "Sandman, the\nfirst"},
 			{Name: "worker", Aliases: []string{"agent_name"}, Value: "Oracle"},
@@ -140,29 +121,16 @@ func TestEntryInALogOfOtherNamesAndTypes(t *testing.T) {
 			{Name: "count", Value: 3.0},
 			{Name: "summary", Value: "all of it"},
 			{Name: "nothing", Value: ""}, {Name: "blank", Value: " "}, {Name: "never", Value: time.Time{}}, {Name: "nil", Value: nil},
-		}})
-		if err != nil {
-			w.Fatal(err)
-		}
+		}}))
 		entry := w.onlyEntry(database)
-		if got := entry.Select("Agent Name"); got != "Sandman; the first" {
-			w.Errorf("Agent Name = %q", got)
-		}
-		if got, _ := entry.Value("Names").([]any); len(got) != 2 {
-			w.Errorf("Names = %v, want two", got)
-		}
-		if entry.Select("Result") != "Completed" || entry.Date("Finished") != "2000-01-01T01:00:00.000+00:00" || entry.Number("Duration") != 61.5 {
-			w.Errorf("Result %q, Finished %q, Duration %g", entry.Select("Result"), entry.Date("Finished"), entry.Number("Duration"))
-		}
-		if got := entry.Relation("Task"); len(got) != 1 || got[0] != string(about) {
-			w.Errorf("Task = %v, want %s", got, about)
-		}
-		if entry.Value("URL") != "https://www.notion.so/x" || entry.Value("done") != true || entry.Text("count") != "3" {
-			w.Errorf("URL %v, done %v, count %q", entry.Value("URL"), entry.Value("done"), entry.Text("count"))
-		}
-		if want := "worker: Oracle\nother: " + string(about) + "\nsummary: all of it"; entry.Body() != want {
-			w.Errorf("the text is %q, want %q", entry.Body(), want)
-		}
+		names, _ := entry.Value("Names").([]any)
+		same(w, []any{
+			"Sandman; the first", 2, "Completed", "2000-01-01T01:00:00.000+00:00", 61.5, []string{string(about)}, "https://www.notion.so/x", true, "3",
+		}, []any{
+			entry.Select("Agent Name"), len(names), entry.Select("Result"), entry.Date("Finished"), entry.Number("Duration"), entry.Relation("Task"),
+			entry.Value("URL"), entry.Value("done"), entry.Text("count"),
+		}, "values")
+		same(w, "worker: Oracle\nother: "+string(about)+"\nsummary: all of it", entry.Body(), "the text")
 	})
 }
 
@@ -185,9 +153,7 @@ func TestValuesThatDoNotFit(t *testing.T) {
 			fields = append(fields, wording.Field{Name: name, Value: tc.value})
 		}
 		database := w.database(schema)
-		if err := w.log(database).Create(w.Context(), wording.Entry{ID: entryID, Title: "T", Fields: fields}); err != nil {
-			w.Fatal(err)
-		}
+		must(w, w.log(database).Create(w.Context(), wording.Entry{ID: entryID, Title: "T", Fields: fields}))
 		lines := strings.Split(w.onlyEntry(database).Body(), "\n")
 		if len(lines) != len(fields) {
 			w.Errorf("%d lines, want %d: %q", len(lines), len(fields), lines)
@@ -208,12 +174,8 @@ func TestLongTexts(t *testing.T) {
 			{strings.Repeat("<", 300_000), 50_000},  // six bytes each, in JSON
 		} {
 			database := w.database(props{"Name": of("title"), "summary": of("rich_text")})
-			err := w.log(database).Create(w.Context(), wording.Entry{ID: entryID, Title: "T", Fields: []wording.Field{
-				{Name: "summary", Value: whole}, {Name: "detail", Value: tc.detail},
-			}})
-			if err != nil {
-				w.Fatal(err)
-			}
+			fields := []wording.Field{{Name: "summary", Value: whole}, {Name: "detail", Value: tc.detail}}
+			must(w, w.log(database).Create(w.Context(), wording.Entry{ID: entryID, Title: "T", Fields: fields}))
 			entry := w.onlyEntry(database)
 			if entry.Text("summary") != whole {
 				w.Error("the summary is not whole")
@@ -225,54 +187,14 @@ func TestLongTexts(t *testing.T) {
 	})
 }
 
+// A create is sent once, whatever is answered.
 func TestCreateIsSentOnce(t *testing.T) {
-	for _, tc := range []struct {
-		kind   emulator.FaultKind
-		landed claim.Landed
-		there  int
-	}{
-		{emulator.SavedBut503, claim.LandedYes, 1},
-		{emulator.DropAnswer, claim.LandedUnknown, 1},
-		{emulator.DropRequest, claim.LandedUnknown, 0},
-		{emulator.HTML502, claim.LandedUnknown, 0},
-		{emulator.RateLimited429, claim.LandedNo, 0},
-	} {
-		t.Run(string(tc.kind), func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				log := w.log(w.databases.MeshLog)
-				w.emulator.Inject(emulator.Fault{Method: http.MethodPost, Path: "/v1/pages", Times: 1, Kind: tc.kind, RetryAfter: time.Minute})
-				entry := wording.NewEntry(event("11111111-2222-3333-4444-555555555555"), claim.MeshLog)
-				err := log.Create(w.Context(), entry)
-				failed, isFailed := errors.AsType[*claim.StoreError](err)
-				if !isFailed || failed.Landed != tc.landed {
-					w.Fatalf("err = %v, want landed %s", err, tc.landed)
-				}
-				if got := len(w.emulator.Pages(w.databases.MeshLog)); got != tc.there {
-					w.Errorf("%d entries, want %d", got, tc.there)
-				}
-				if tc.landed == claim.LandedNo { // the next one waits for the end of the pause
-					if err := log.Create(w.Context(), entry); err != nil {
-						w.Errorf("after the pause: %v", err)
-					}
-					tc.there++
-				}
-				if found, err := log.Find(w.Context(), entry); err != nil || found != (tc.there > 0) {
-					w.Errorf("Find = %t, %v", found, err)
-				}
-			})
-		})
-	}
-}
-
-func TestNoBlocksLeft(t *testing.T) {
 	inWorld(t, func(w *world) {
 		log := w.log(w.databases.MeshLog)
-		w.emulator.SetBlockLimit(0)
-		err := log.Create(w.Context(), wording.Entry{ID: entryID, Title: "T"})
-		refused, isRefused := errors.AsType[*claim.StoreError](err)
-		if !isRefused || refused.Kind != claim.Refused || refused.Landed != claim.LandedNo || !strings.Contains(err.Error(), "no blocks left") {
-			w.Errorf("err = %v", err)
-		}
+		w.emulator.Inject(emulator.Fault{Method: http.MethodPost, Path: "/v1/pages", Times: 1, Kind: emulator.DropAnswer})
+		failed(w, log.Create(w.Context(), wording.Entry{ID: entryID, Title: "T"}), claim.Unavailable, claim.LandedUnknown)
+		w.onlyEntry(w.databases.MeshLog)
+		w.finds(log, entryID, true)
 	})
 }
 
@@ -280,34 +202,20 @@ func TestNoBlocksLeft(t *testing.T) {
 func TestLogAdaptsToItsDatabase(t *testing.T) {
 	inWorld(t, func(w *world) {
 		log := w.log(w.databases.MeshLog)
-		if err := w.emulator.EditSchema(w.databases.MeshLog, props{"agent": nil, "from": nil, "entry_id": nil}); err != nil {
-			w.Fatal(err)
-		}
+		must(w, w.emulator.EditSchema(w.databases.MeshLog, props{"agent": nil, "from": nil, "entry_id": nil}))
 		entry := wording.NewEntry(event("11111111-2222-3333-4444-555555555555"), claim.MeshLog)
-		err := log.Create(w.Context(), entry)
-		var refused *claim.StoreError
-		if !errors.As(err, &refused) || refused.Kind != claim.Refused || refused.Landed != claim.LandedNo {
-			w.Fatalf("err = %v, want a refusal", err)
-		}
-		if err := log.Create(w.Context(), entry); err != nil {
-			w.Fatal(err)
-		}
+		failed(w, log.Create(w.Context(), entry), claim.Refused, claim.LandedNo)
+		must(w, log.Create(w.Context(), entry))
 		page := w.onlyEntry(w.databases.MeshLog)
 		if !strings.HasSuffix(page.Title(), "["+entryID+"]") || !strings.Contains(page.Body(), "agent: Sandman") {
 			w.Errorf("title %q, text %q", page.Title(), page.Body())
 		}
 
 		// While the database cannot be read, nothing is sent.
-		if err := w.emulator.EditSchema(w.databases.MeshLog, props{"holder": nil}); err != nil {
-			w.Fatal(err)
-		}
-		if err := log.Create(w.Context(), entry); err == nil {
-			w.Fatal("an entry with a property that is not there was taken")
-		}
-		w.emulator.Unshare(w.databases.MeshLog)
-		if err := log.Create(w.Context(), entry); !errors.As(err, &refused) || refused.Kind != claim.NotFound || refused.Landed != claim.LandedNo {
-			w.Errorf("err = %v", err)
-		}
+		must(w, w.emulator.EditSchema(w.databases.MeshLog, props{"holder": nil}))
+		failed(w, log.Create(w.Context(), entry), claim.Refused, claim.LandedNo)
+		must(w, w.emulator.Unshare(w.databases.MeshLog))
+		failed(w, log.Create(w.Context(), entry), claim.NotFound, claim.LandedNo)
 	})
 }
 
@@ -320,18 +228,11 @@ func TestEntryRelatesToItsTask(t *testing.T) {
 			{"Name": props{"title": props{}}, "task_title": props{"rich_text": props{}}},
 		} {
 			schema["task"] = props{"relation": props{"database_id": w.databases.Tasks, "single_property": props{}}}
-			db, err := w.emulator.CreateDatabase("Log", schema)
-			if err != nil {
-				w.Fatal(err)
-			}
+			db := need(w.emulator.CreateDatabase("Log", schema))(w)
 			w.tasks(notion.TaskSchema{})
-			if err := w.log(db).Create(w.Context(), wording.NewEntry(event(about), claim.MeshLog)); err != nil {
-				w.Fatal(err)
-			}
+			must(w, w.log(db).Create(w.Context(), wording.NewEntry(event(about), claim.MeshLog)))
 			entry := w.onlyEntry(db)
-			if got := entry.Relation("task"); len(got) != 1 || got[0] != string(about) {
-				w.Errorf("task relates to %q, want %s", got, about)
-			}
+			same(w, []string{string(about)}, entry.Relation("task"), "task relates to")
 			if _, text := schema["task_id"]; text && entry.Text("task_id") != string(about) || entry.Text("task_title") != "Fix the login" {
 				w.Errorf("task_id %q, task_title %q", entry.Text("task_id"), entry.Text("task_title"))
 			}
@@ -346,10 +247,7 @@ func TestEntryRelatesToItsTask(t *testing.T) {
 // wants to.
 func TestLogIsWaitedFor(t *testing.T) {
 	inWorld(t, func(w *world) {
-		log, err := w.client.RecallLog(w.databases.MeshLog)
-		if err != nil {
-			t.Fatal(err)
-		}
+		log := need(w.client.RecallLog(w.databases.MeshLog))(t)
 		lift := w.emulator.Inject(emulator.Fault{Kind: emulator.Stop, Method: http.MethodGet})
 		first := make(chan error, 1)
 		go func() { first <- log.Create(w.Context(), wording.NewEntry(event(""), claim.MeshLog)) }()
@@ -360,8 +258,6 @@ func TestLogIsWaitedFor(t *testing.T) {
 			t.Errorf("after %v: %v", time.Second, err)
 		}
 		lift()
-		if err := <-first; err != nil {
-			t.Error(err)
-		}
+		must(t, <-first)
 	})
 }

@@ -8,8 +8,6 @@ import (
 	"dibs/internal/notion"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/task"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // home is the page that the emulated workspace's databases lie on.
@@ -41,34 +39,26 @@ func TestWhatIsThereStays(t *testing.T) {
 		db, err := w.client.AddColumns(w.Context(), id,
 			notion.NewColumn{Name: "a", Type: "date"}, notion.NewColumn{Name: "b", Type: "date"},
 			notion.NewColumn{Name: "c", Type: "relation"}, notion.NewColumn{Name: "d", Type: "unique_id", Prefix: "T"})
+		must(w, err)
 		types := make(map[string]string)
 		for name, col := range db.Columns {
 			types[name] = col.Type
 		}
-		want := map[string]string{"Name": "title", "a": "number", "b": "date", "c": "relation", "d": "unique_id", "choice": "select"}
-		if diff := cmp.Diff(want, types); err != nil || diff != "" {
-			w.Errorf("err = %v (-want +got):\n%s", err, diff)
-		}
+		same(w, map[string]string{"Name": "title", "a": "number", "b": "date", "c": "relation", "d": "unique_id", "choice": "select"}, types, "types")
 		if db.Columns["c"].Source != db.Source {
 			w.Errorf("the relation is to %s, want the database itself", db.Columns["c"].Source)
 		}
 
-		db, err = w.client.Extend(w.Context(), id, notion.NewColumn{Name: "choice", Options: []string{"older", "new"}})
-		if diff := cmp.Diff([]string{"old", "older", "new"}, db.Columns["choice"].Options); err != nil || diff != "" {
-			w.Errorf("err = %v (-want +got):\n%s", err, diff)
-		}
+		db = need(w.client.Extend(w.Context(), id, notion.NewColumn{Name: "choice", Options: []string{"older", "new"}}))(w)
+		same(w, []string{"old", "older", "new"}, db.Columns["choice"].Options, "options")
 		if _, err := w.client.Extend(w.Context(), id, notion.NewColumn{Name: "a", Options: []string{"new"}}); err == nil || !strings.Contains(err.Error(), "no options") {
 			w.Errorf("options of a number: %v", err)
 		}
 
 		// Nothing is sent when nothing is missing.
 		w.emulator.ResetRequests()
-		if _, err := w.client.AddColumns(w.Context(), id, notion.NewColumn{Name: "b", Type: "date"}); err != nil {
-			w.Error(err)
-		}
-		if _, err := w.client.Extend(w.Context(), id, notion.NewColumn{Name: "choice", Options: []string{"old"}}); err != nil {
-			w.Error(err)
-		}
+		need(w.client.AddColumns(w.Context(), id, notion.NewColumn{Name: "b", Type: "date"}))(w)
+		need(w.client.Extend(w.Context(), id, notion.NewColumn{Name: "choice", Options: []string{"old"}}))(w)
 		for _, r := range w.emulator.Requests() {
 			if r.Method != "GET" {
 				w.Errorf("sent %s %s", r.Method, r.Body)

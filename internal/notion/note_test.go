@@ -12,8 +12,6 @@ import (
 	"dibs/internal/notion"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/task"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 const noteLine = "Blocked: no key — Sandman, 2026-11-22 14:02 UTC"
@@ -22,11 +20,7 @@ const noteLine = "Blocked: no key — Sandman, 2026-11-22 14:02 UTC"
 func (w *world) block(tasks *notion.Tasks, id task.ID, line string) claim.Reading {
 	w.Helper()
 	w.get(tasks, id)
-	r, err := tasks.Write(w.Context(), id, claim.Write{Status: new(task.Blocked), Note: new(line)})
-	if err != nil {
-		w.Fatal(err)
-	}
-	return r
+	return need(tasks.Write(w.Context(), id, claim.Write{Status: new(task.Blocked), Note: new(line)}))(w)
 }
 
 func span(content string, more props) props {
@@ -50,23 +44,12 @@ func TestNoteIsThatOfTheVisit(t *testing.T) {
 			w.get(tasks, id)
 		}()
 		time.Sleep(100 * time.Millisecond)
-		if err := w.emulator.EditPage(string(id), props{"note": props{"rich_text": []any{span("Mind the dog", nil)}}}); err != nil {
-			w.Fatal(err)
-		}
-		visit, err := tasks.Permit(w.Context(), 2)
-		if err != nil {
-			w.Fatal(err)
-		}
-		if _, err := tasks.Get(visit, id); err != nil {
-			w.Fatal(err)
-		}
+		must(w, w.emulator.EditPage(string(id), props{"note": props{"rich_text": []any{span("Mind the dog", nil)}}}))
+		visit := need(tasks.Permit(w.Context(), 2))(w)
+		need(tasks.Get(visit, id))(w)
 		<-mirrored
-		if _, err := tasks.Write(visit, id, claim.Write{Status: new(task.Blocked), Note: new(noteLine)}); err != nil {
-			w.Fatal(err)
-		}
-		if got, want := w.get(tasks, id).Note, "Mind the dog\n"+noteLine; got != want {
-			w.Errorf("note %q, want %q", got, want)
-		}
+		need(tasks.Write(visit, id, claim.Write{Status: new(task.Blocked), Note: new(noteLine)}))(w)
+		same(w, "Mind the dog\n"+noteLine, w.get(tasks, id).Note, "note")
 	})
 }
 
@@ -91,107 +74,68 @@ func TestNoteKeepsWhatOthersWrote(t *testing.T) {
 		},
 		{"an equation and a day", []any{props{"equation": props{"expression": "e=mc^2"}}, props{"mention": props{"type": "date", "date": props{"start": "2026-11-22"}}}}, "e=mc^22026-11-22\n" + noteLine, 2},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				tasks := w.tasks(notion.TaskSchema{})
-				id := w.page(props{"Name": title("Fix the login"), "note": props{"rich_text": tc.before}})
-				before := w.note(id)
-				if got := w.block(tasks, id, noteLine); got.Task.Note != tc.want || got.Task.Status != task.Blocked {
-					w.Errorf("%s with the note %q, want BLOCKED with %q", got.Task.Status, got.Task.Note, tc.want)
-				}
-				if diff := cmp.Diff(before[:tc.keeps], w.note(id)[:tc.keeps]); diff != "" {
-					w.Errorf("what was there: -before +after\n%s", diff)
-				}
-				if got := w.get(tasks, id).Note; got != tc.want {
-					w.Errorf("note %q, want %q", got, tc.want)
-				}
-				if n := len(w.patches()); n != 1 {
-					w.Errorf("%d writes, want 1", n)
-				}
-			})
+		inWorld(t, func(w *world) {
+			tasks := w.tasks(notion.TaskSchema{})
+			id := w.page(props{"Name": title("Fix the login"), "note": props{"rich_text": tc.before}})
+			before := w.note(id)
+			w.sent()
+			if got := w.block(tasks, id, noteLine); got.Task.Note != tc.want || got.Task.Status != task.Blocked {
+				w.Errorf("%s with the note %q, want BLOCKED with %q", got.Task.Status, got.Task.Note, tc.want)
+			}
+			w.took(2, "to read and write")
+			same(w, before[:tc.keeps], w.note(id)[:tc.keeps], "%s: what was there", tc.name)
+			same(w, tc.want, w.get(tasks, id).Note, "%s: note", tc.name)
 		})
 	}
 }
 
 // note is the note as Notion has it.
-func (w *world) note(id task.ID) []any {
-	p, _ := w.emulator.Page(string(id))
-	return p.Value("note").([]any)
-}
-
-// patches are the bodies of the writes that were sent.
-func (w *world) patches() (bodies []string) {
-	for _, r := range w.emulator.Requests() {
-		if r.Method == http.MethodPatch {
-			bodies = append(bodies, string(r.Body))
-		}
-	}
-	return bodies
-}
+func (w *world) note(id task.ID) []any { return w.look(id).Value("note").([]any) }
 
 // A note that cannot be written back as it is, is left as it is.
 func TestNoteThatIsLeftAlone(t *testing.T) {
-	for name, span := range map[string]props{
-		"a mention of a kind unknown here": {"type": "mention", "plain_text": "Sprint 12", "mention": props{"type": "hologram", "hologram": props{}}},
-		"a span of a kind unknown here":    {"type": "sketch", "plain_text": "a sketch", "sketch": props{}},
-		"a text that people read otherwise": {
-			"type": "text", "plain_text": "a", "text": props{"content": "b"},
-		},
+	for _, span := range []props{ // a mention and a span of kinds that are unknown here, and a text that people read otherwise
+		{"type": "mention", "plain_text": "Sprint 12", "mention": props{"type": "hologram", "hologram": props{}}},
+		{"type": "sketch", "plain_text": "a sketch", "sketch": props{}},
+		{"type": "text", "plain_text": "a", "text": props{"content": "b"}},
+		nil, // a page that is not read
 	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				id := w.page(props{"Name": title("Fix the login"), "note": richText("a sketch")})
+		inWorld(t, func(w *world) {
+			id := w.page(props{"Name": title("Fix the login"), "note": richText("a sketch")})
+			if span == nil {
+				w.write(w.tasks(notion.TaskSchema{}), id, claim.Write{Status: new(task.Blocked), Note: new(noteLine)})
+			} else {
 				w.answering(string(id), func(body map[string]any) {
 					body["properties"].(map[string]any)["note"].(map[string]any)["rich_text"] = []any{span}
 				})
-				tasks := w.tasks(notion.TaskSchema{})
-				w.block(tasks, id, noteLine)
-				if p, _ := w.emulator.Page(string(id)); p.Text("note") != "a sketch" || p.Select("status") != "BLOCKED" {
-					w.Errorf("%s with the note %q, want BLOCKED, and the note as it was", p.Select("status"), p.Text("note"))
-				}
-			})
+				w.block(w.tasks(notion.TaskSchema{}), id, noteLine)
+			}
+			if p := w.look(id); p.Text("note") != "a sketch" || p.Select("status") != "BLOCKED" {
+				w.Errorf("%v: %s with the note %q, want BLOCKED, and the note as it was", span, p.Select("status"), p.Text("note"))
+			}
 		})
 	}
-}
-
-// A page that was not read is not written a note: nobody knows what is there.
-func TestNoteOfAPageThatWasNotRead(t *testing.T) {
-	inWorld(t, func(w *world) {
-		tasks := w.tasks(notion.TaskSchema{})
-		id := w.page(props{"Name": title("Fix the login"), "note": richText("Mind the dog.")})
-		if _, err := tasks.Write(w.Context(), id, claim.Write{Status: new(task.Blocked), Note: new(noteLine)}); err != nil {
-			w.Fatal(err)
-		}
-		if p, _ := w.emulator.Page(string(id)); p.Text("note") != "Mind the dog." {
-			w.Errorf("note %q", p.Text("note"))
-		}
-	})
 }
 
 // What becomes of a task does not hang on its note: if Notion takes the write without it
 // only, it is sent without it.
 func TestNoteThatNotionRefuses(t *testing.T) {
 	inWorld(t, func(w *world) {
-		next := w.transport
-		w.transport = roundTrip(func(req *http.Request) (*http.Response, error) {
+		w.via(func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 			if req.Method != http.MethodPatch {
 				return next.RoundTrip(req)
 			}
 			body, err := io.ReadAll(req.Body)
-			if err != nil {
-				return nil, err
-			}
-			if strings.Contains(string(body), "no key") {
-				return &http.Response{StatusCode: 400, Header: http.Header{"Date": {dawn.Format(http.TimeFormat)}}, Request: req,
-					Body: io.NopCloser(strings.NewReader(`{"object":"error","status":400,"code":"validation_error","message":"a note of that kind is not allowed"}`))}, nil
+			if err != nil || strings.Contains(string(body), "no key") {
+				refusal := answer(400, "application/json", `{"object":"error","status":400,"code":"validation_error","message":"a note of that kind is not allowed"}`)
+				refusal.Request = req
+				return refusal, err
 			}
 			req.Body = io.NopCloser(bytes.NewReader(body))
 			return next.RoundTrip(req)
 		})
-		w.through(func(*http.Request) {})
-		tasks := w.tasks(notion.TaskSchema{})
 		id := w.page(props{"Name": title("Fix the login")})
-		if got := w.block(tasks, id, noteLine).Task; got.Status != task.Blocked || got.Note != "" {
+		if got := w.block(w.tasks(notion.TaskSchema{}), id, noteLine).Task; got.Status != task.Blocked || got.Note != "" {
 			w.Errorf("%s with the note %q, want BLOCKED without one", got.Status, got.Note)
 		}
 	})
@@ -199,41 +143,24 @@ func TestNoteThatNotionRefuses(t *testing.T) {
 
 // A note that is taken off the board, or is of another type, breaks nothing.
 func TestNoteThatIsGone(t *testing.T) {
-	for name, change := range map[string]any{"gone": nil, "of another type": props{"number": props{}}} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				tasks := w.tasks(notion.TaskSchema{})
-				id := w.page(props{"Name": title("Fix the login"), "note": richText("Mind the dog.")})
-				w.get(tasks, id)
-				if err := w.emulator.EditSchema(w.databases.Tasks, map[string]any{"note": change}); err != nil {
-					w.Fatal(err)
-				}
-				if got := w.block(tasks, id, noteLine).Task; got.Status != task.Blocked || got.Note != "" {
-					w.Errorf("%s with the note %q, want BLOCKED without one", got.Status, got.Note)
-				}
-				for range 2 { // the first may find out
-					_, _, err := tasks.Query(w.Context(), notion.Query{})
-					_ = err
-				}
-				if _, _, err := tasks.Query(w.Context(), notion.Query{}); err != nil {
-					w.Errorf("tasks cannot be listed: %v", err)
-				}
-				if err := tasks.Broken(); err != nil {
-					w.Errorf("broken: %v", err)
-				}
-				if again := w.block(tasks, id, noteLine).Task; again.Note != "" {
-					w.Errorf("note %q", again.Note)
-				}
-			})
+	for _, change := range []any{nil, props{"number": props{}}} {
+		inWorld(t, func(w *world) {
+			tasks := w.tasks(notion.TaskSchema{})
+			id := w.page(props{"Name": title("Fix the login"), "note": richText("Mind the dog.")})
+			w.get(tasks, id)
+			w.edit(props{"note": change})
+			if got := w.block(tasks, id, noteLine).Task; got.Status != task.Blocked || got.Note != "" {
+				w.Errorf("%s with the note %q, want BLOCKED without one", got.Status, got.Note)
+			}
+			for range 2 { // the first may find out
+				tasks.Query(w.Context(), notion.Query{})
+			}
+			w.rows(tasks, notion.Query{})
+			must(w, tasks.Broken())
+			same(w, "", w.block(tasks, id, noteLine).Task.Note, "note")
+			if change == nil {
+				same(w, []string(nil), w.tasks(notion.TaskSchema{}).Warnings(), "warnings without a note")
+			}
 		})
 	}
-	inWorld(t, func(w *world) {
-		if err := w.emulator.EditSchema(w.databases.Tasks, map[string]any{"note": nil}); err != nil {
-			w.Fatal(err)
-		}
-		tasks := w.tasks(notion.TaskSchema{})
-		if warnings := tasks.Warnings(); len(warnings) > 0 {
-			w.Errorf("without a note: %q", warnings)
-		}
-	})
 }

@@ -102,10 +102,7 @@ func (s *stage) open(emulated bool) {
 		}
 		s.Cleanup(func() { s.emulator.Close() })
 		s.token, s.transport = s.emulator.Token(), s.emulator.Client().Transport
-		db, err := s.emulator.Seed("empty")
-		if err != nil {
-			s.Fatal(err)
-		}
+		db := need(s.emulator.Seed("empty"))(s)
 		s.tasks, s.taskLog, s.meshLog = db.Tasks, db.TaskLog, db.MeshLog
 	}
 	for real, taped := range map[string]string{s.tasks: tapedTasks, s.taskLog: tapedTaskLog, s.meshLog: tapedMeshLog} {
@@ -306,37 +303,23 @@ func (s *stage) call(method, path string, body any, answer any) {
 	s.Helper()
 	var sent io.Reader
 	if body != nil {
-		data, err := json.Marshal(body)
-		if err != nil {
-			s.Fatal(err)
-		}
+		data := need(json.Marshal(body))(s)
 		sent = bytes.NewReader(data)
 	}
-	req, err := http.NewRequest(method, "https://api.notion.com"+path, sent)
-	if err != nil {
-		s.Fatal(err)
-	}
+	req := need(http.NewRequest(method, "https://api.notion.com"+path, sent))(s)
 	req.Header.Set("Authorization", "Bearer "+s.token)
 	req.Header.Set("Notion-Version", transport.Version)
 	req.Header.Set("Content-Type", "application/json")
 	if s.emulator == nil {
 		time.Sleep(400 * time.Millisecond) // only while recording against a workspace: its rate limit
 	}
-	resp, err := s.transport.RoundTrip(req)
-	if err != nil {
-		s.Fatal(err)
-	}
+	resp := need(s.transport.RoundTrip(req))(s)
 	defer resp.Body.Close()
-	said, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	said := need(io.ReadAll(resp.Body))(s)
 	if resp.StatusCode != http.StatusOK {
 		s.Fatalf("%s %s: %s", method, path, said)
 	}
 	if answer != nil {
-		if err := json.Unmarshal(said, answer); err != nil {
-			s.Fatal(err)
-		}
+		must(s, json.Unmarshal(said, answer))
 	}
 }

@@ -1,7 +1,6 @@
 package notion_test
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -14,8 +13,6 @@ import (
 	"dibs/internal/notion"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/testkit"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // A query goes on where Notion cuts it off, as often as it takes.
@@ -32,27 +29,15 @@ func TestQueryOfMoreThanNotionShows(t *testing.T) {
 			w.page(props{"Name": title(name)})
 			want = append(want, name)
 		}
-		if err := w.emulator.SetQueryLimit(250); err != nil {
-			w.Fatal(err)
-		}
+		must(w, w.emulator.SetQueryLimit(250))
 		tasks := w.tasks(notion.TaskSchema{})
 		for _, q := range []notion.Query{
 			{}, {UnfinishedOnly: true}, {UnfinishedOnly: true, FinishedSince: dawn}, {EditedSince: dawn},
 		} {
 			last := 0
 			q.Progress = func(n int) { last = n }
-			rows, _, err := tasks.Query(w.Context(), q)
-			if err != nil {
-				w.Fatal(err)
-			}
-			got := titles(rows)
-			slices.Sort(got)
-			if diff := cmp.Diff(want, got); diff != "" {
-				w.Errorf("-want +got\n%s", diff)
-			}
-			if last != len(want) {
-				w.Errorf("the last progress was %d", last)
-			}
+			same(w, want, slices.Sorted(slices.Values(titles(w.rows(tasks, q)))), "rows")
+			same(w, len(want), last, "the last progress")
 		}
 	})
 }
@@ -63,28 +48,10 @@ func TestQueryOfTooManyRowsOfOneMinute(t *testing.T) {
 		for range 300 {
 			w.page(props{})
 		}
-		if err := w.emulator.SetQueryLimit(250); err != nil {
-			w.Fatal(err)
-		}
+		must(w, w.emulator.SetQueryLimit(250))
 		rows, _, err := w.tasks(notion.TaskSchema{}).Query(w.Context(), notion.Query{})
 		if err == nil || rows != nil || !strings.Contains(err.Error(), "same minute") {
 			w.Errorf("%d rows, %v", len(rows), err)
-		}
-	})
-}
-
-func TestFinishedTasksOfLate(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.page(props{"Name": title("done before"), "status": status("COMPLETED")})
-		w.page(props{"Name": title("open")})
-		time.Sleep(time.Hour)
-		w.page(props{"Name": title("done since"), "status": status("CANCELLED")})
-		rows, _, err := w.tasks(notion.TaskSchema{}).Query(w.Context(), notion.Query{UnfinishedOnly: true, FinishedSince: dawn.Add(time.Minute)})
-		if err != nil {
-			w.Fatal(err)
-		}
-		if diff := cmp.Diff([]string{"open", "done since"}, titles(rows)); diff != "" {
-			w.Errorf("-want +got\n%s", diff)
 		}
 	})
 }
@@ -105,19 +72,15 @@ func TestRecallTasks(t *testing.T) {
 			w.Errorf("warnings: %q", tasks.Warnings())
 		}
 		remove()
-		if _, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn)); err != nil {
-			w.Error(err)
-		}
+		w.write(tasks, id, claimed("Sandman", dawn))
 		if got := w.get(tasks, id); got.ClaimedBy != "Sandman" {
 			w.Errorf("claimed by %q", got.ClaimedBy)
 		}
-		w.emulator.ResetRequests()
+		w.sent()
 		for range 2 {
-			if rows, _, err := tasks.Query(w.Context(), notion.Query{}); err != nil || len(rows) != 1 {
-				w.Errorf("%d rows, %v", len(rows), err)
-			}
+			w.rows(tasks, notion.Query{})
 		}
-		if n := len(w.emulator.Requests()); n != 3 {
+		if n := w.sent(); n != 3 {
 			w.Errorf("%d requests, want one for the schema and two queries", n)
 		}
 
@@ -159,48 +122,37 @@ func TestBrokenSchema(t *testing.T) {
 	inWorld(t, func(w *world) {
 		id := w.page(props{})
 		tasks := w.tasks(notion.TaskSchema{})
-		edit := func(change props) {
-			w.Helper()
-			if err := w.emulator.EditSchema(w.databases.Tasks, change); err != nil {
-				w.Fatal(err)
-			}
-		}
 		check := func(err error, says string) {
 			w.Helper()
-			refused, isRefused := errors.AsType[*claim.StoreError](err)
-			if says == "" && err != nil || says != "" && (!isRefused || refused.Kind != claim.Refused || !strings.Contains(err.Error(), says)) {
-				w.Errorf("err = %v, want %q", err, says)
+			if says == "" {
+				must(w, err)
+				must(w, permitted(tasks))
+				return
 			}
+			failed(w, err, claim.Refused, claim.LandedNo, says)
+			failed(w, permitted(tasks), claim.Refused, claim.LandedNo, says)
 		}
-		permit := func() error { return permitted(tasks) }
+		query := func() error { _, _, err := tasks.Query(w.Context(), notion.Query{}); return err }
 
 		// An option that is gone shows when it is written.
-		edit(props{"status": of("status", "OPEN", "BLOCKED", "COMPLETED", "CANCELLED")})
-		check(permit(), "")
+		w.edit(props{"status": of("status", "OPEN", "BLOCKED", "COMPLETED", "CANCELLED")})
+		must(w, permitted(tasks))
 		if _, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn)); err == nil {
 			w.Error("wrote a status that does not exist")
 		}
-		_, _, err := tasks.Query(w.Context(), notion.Query{})
-		check(err, `"IN_PROGRESS"`)
-		check(permit(), `"IN_PROGRESS"`)
-		edit(props{"status": of("status", "OPEN", "IN_PROGRESS", "BLOCKED", "COMPLETED", "CANCELLED")})
-		_, _, err = tasks.Query(w.Context(), notion.Query{})
-		check(err, "")
-		check(permit(), "")
+		check(query(), `"IN_PROGRESS"`)
+		w.edit(props{"status": complete()["status"]})
+		check(query(), "")
 
 		// So does a property that is gone when a page is read.
-		edit(props{"claim_token": nil})
-		_, err = tasks.Get(w.Context(), id)
+		w.edit(props{"claim_token": nil})
+		_, err := tasks.Get(w.Context(), id)
 		check(err, `"claim_token"`)
-		check(permit(), `"claim_token"`)
 		check(tasks.Check(w.Context()), `"claim_token"`)
 		check(tasks.Broken(), `"claim_token"`)
-		edit(props{"claim_token": of("rich_text")})
+		w.edit(props{"claim_token": of("rich_text")})
 		check(tasks.Check(w.Context()), "")
-		check(permit(), "")
-		if _, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn)); err != nil {
-			w.Error(err)
-		}
+		w.write(tasks, id, claimed("Sandman", dawn))
 	})
 }
 
@@ -213,41 +165,23 @@ func TestLostProperties(t *testing.T) {
 			inWorld(t, func(w *world) {
 				id := w.page(props{})
 				tasks := w.tasks(notion.TaskSchema{})
-				if _, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn)); err != nil {
-					w.Fatal(err)
-				}
+				w.write(tasks, id, claimed("Sandman", dawn))
 				before := w.get(tasks, id)
-				ctx, err := tasks.Permit(w.Context(), 2)
-				if err != nil {
-					w.Fatal(err)
-				}
-				edit := func(to any) {
-					w.Helper()
-					if err := w.emulator.EditSchema(w.databases.Tasks, props{name: to}); err != nil {
-						w.Fatal(err)
-					}
-				}
+				ctx := need(tasks.Permit(w.Context(), 2))(w)
 				time.Sleep(time.Minute)
-				edit(nil)
+				w.edit(props{name: nil})
 				_, get := tasks.Get(ctx, id)
 				_, write := tasks.Write(ctx, id, claimed("Oracle", dawn))
 				_, _, query := tasks.Query(w.Context(), notion.Query{})
-				for what, err := range map[string]error{"get": get, "write": write, "query": query, "permit": permitted(tasks), "broken": tasks.Broken()} {
-					failed, isFailed := errors.AsType[*claim.StoreError](err)
-					if !isFailed || failed.Kind != claim.Refused || failed.Landed != claim.LandedNo || !strings.Contains(err.Error(), strconv.Quote(name)) {
-						w.Errorf("%s: err = %v, want it refused for want of %s", what, err, name)
-					}
+				for _, err := range []error{get, write, query, permitted(tasks), tasks.Broken()} {
+					failed(w, err, claim.Refused, claim.LandedNo, strconv.Quote(name))
 				}
-				edit(complete()[name])
-				if err := tasks.Check(w.Context()); err != nil {
-					w.Fatal(err)
-				}
+				w.edit(props{name: complete()[name]})
+				must(w, tasks.Check(w.Context()))
 				if got := w.get(tasks, id); !got.Edited.Equal(before.Edited) || got.EditedBy != before.EditedBy || got.EditedBy == "" {
 					w.Errorf("the task was edited at %s by %q, want as before: %s, %q", got.Edited, got.EditedBy, before.Edited, before.EditedBy)
 				}
-				if _, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn)); err != nil {
-					w.Fatal(err)
-				}
+				w.write(tasks, id, claimed("Sandman", dawn))
 			})
 		})
 	}

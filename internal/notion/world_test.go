@@ -3,6 +3,8 @@ package notion_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -16,6 +18,9 @@ import (
 	"dibs/internal/notion"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // TestMain lets garbage lie for longer than usual: the tests make much, and little of it lives.
@@ -36,50 +41,87 @@ type world struct {
 // halfway is the jitter of the clients in a world: the same in every run.
 func halfway(n time.Duration) time.Duration { return n / 2 }
 
+// must fails the test over an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// need returns a value, or fails the test over the error beside it.
+func need[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
+	}
+}
+
+// same compares two values; what says of what they are.
+func same(t testing.TB, want, got any, what string, args ...any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", fmt.Sprintf(what, args...), diff)
+	}
+}
+
+// failed checks how something failed, and what it says of it.
+func failed(t testing.TB, err error, kind claim.StoreErrorKind, landed claim.Landed, says ...string) {
+	t.Helper()
+	failed, isFailed := errors.AsType[*claim.StoreError](err)
+	if !isFailed || failed.Kind != kind || failed.Landed != landed {
+		t.Errorf("err = %v, %+v, want kind %d, landed %s", err, failed, kind, landed)
+		return
+	}
+	contains(t, err.Error(), says...)
+}
+
+// contains checks that a text says all of that.
+func contains(t testing.TB, text string, says ...string) {
+	t.Helper()
+	for _, s := range says {
+		if !strings.Contains(text, s) {
+			t.Errorf("%q does not say %q", text, s)
+		}
+	}
+}
+
 // inWorld runs a test in a workspace with the three databases and no tasks.
 func inWorld(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
-		em, err := emulator.New(emulator.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		em := need(emulator.New(emulator.Options{}))(t)
 		defer em.Close()
 		transport := em.Client().Transport
 		defer transport.(*http.Transport).CloseIdleConnections()
-		databases, err := em.Seed("empty")
-		if err != nil {
-			t.Fatal(err)
-		}
-		client, err := notion.New(notion.Options{Token: em.Token(), Transport: transport, Jitter: halfway})
-		if err != nil {
-			t.Fatal(err)
-		}
+		databases := need(em.Seed("empty"))(t)
+		client := need(notion.New(notion.Options{Token: em.Token(), Transport: transport, Jitter: halfway}))(t)
 		test(&world{t, em, transport, databases, client})
 	})
+}
+
+// via makes a new client, whose requests pass f on their way.
+func (w *world) via(f func(req *http.Request, next http.RoundTripper) (*http.Response, error)) {
+	w.Helper()
+	next := w.transport
+	w.transport = roundTrip(func(req *http.Request) (*http.Response, error) { return f(req, next) })
+	w.client = w.another(notion.Options{})
 }
 
 // through makes a new client, whose requests pass f before they are sent.
 func (w *world) through(f func(*http.Request)) {
 	w.Helper()
-	next := w.transport
-	client, err := notion.New(notion.Options{
-		Token: w.emulator.Token(), Jitter: halfway,
-		Transport: roundTrip(func(req *http.Request) (*http.Response, error) {
-			f(req)
-			return next.RoundTrip(req)
-		}),
+	w.via(func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+		f(req)
+		return next.RoundTrip(req)
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.client = client
 }
 
 // answering makes a new client, which gets the answers to requests whose path ends
 // like that after f has changed them.
 func (w *world) answering(path string, f func(body map[string]any)) {
-	next := w.transport
-	w.transport = roundTrip(func(req *http.Request) (*http.Response, error) {
+	w.Helper()
+	w.via(func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 		resp, err := next.RoundTrip(req)
 		if err != nil || !strings.HasSuffix(req.URL.Path, path) {
 			return resp, err
@@ -94,7 +136,6 @@ func (w *world) answering(path string, f func(body map[string]any)) {
 		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))
 		return resp, err
 	})
-	w.through(func(*http.Request) {})
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)
@@ -104,11 +145,54 @@ func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return
 // tasks opens the tasks database.
 func (w *world) tasks(schema notion.TaskSchema) *notion.Tasks {
 	w.Helper()
-	tasks, err := w.client.Tasks(w.Context(), w.databases.Tasks, schema)
-	if err != nil {
-		w.Fatal(err)
+	return need(w.client.Tasks(w.Context(), w.databases.Tasks, schema))(w)
+}
+
+// rows returns the tasks of a query.
+func (w *world) rows(tasks *notion.Tasks, q notion.Query) []task.Task {
+	w.Helper()
+	rows, _, err := tasks.Query(w.Context(), q)
+	must(w, err)
+	return rows
+}
+
+// write writes to a task, and returns it as it was answered.
+func (w *world) write(tasks *notion.Tasks, id task.ID, write claim.Write) task.Task {
+	w.Helper()
+	return need(tasks.Write(w.Context(), id, write))(w).Task
+}
+
+// edit changes the properties of the tasks database, as a person would.
+func (w *world) edit(schema props) {
+	w.Helper()
+	must(w, w.emulator.EditSchema(w.databases.Tasks, schema))
+}
+
+// another returns another client of the workspace.
+func (w *world) another(o notion.Options) *notion.Client {
+	w.Helper()
+	o.Transport = w.transport
+	if o.Token == "" {
+		o.Token = w.emulator.Token()
 	}
-	return tasks
+	if o.Jitter == nil {
+		o.Jitter = halfway
+	}
+	return need(notion.New(o))(w)
+}
+
+// sent returns how many requests there were, and forgets them.
+func (w *world) sent() int {
+	defer w.emulator.ResetRequests()
+	return len(w.emulator.Requests())
+}
+
+// took checks how many requests there were, and forgets them.
+func (w *world) took(want int, what string) {
+	w.Helper()
+	if n := w.sent(); n != want {
+		w.Errorf("%s took %d requests, want %d", what, n, want)
+	}
 }
 
 // page makes a page in the tasks database, as a person would.
@@ -119,21 +203,13 @@ func (w *world) page(properties map[string]any) task.ID {
 
 func (w *world) pageIn(database string, properties map[string]any) task.ID {
 	w.Helper()
-	id, err := w.emulator.CreatePage(database, properties)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return task.ID(id)
+	return task.ID(need(w.emulator.CreatePage(database, properties))(w))
 }
 
 // database makes another database.
 func (w *world) database(schema map[string]any) string {
 	w.Helper()
-	id, err := w.emulator.CreateDatabase("Chores", schema)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return id
+	return need(w.emulator.CreateDatabase("Chores", schema))(w)
 }
 
 // look returns a page as it is now.
@@ -148,11 +224,7 @@ func (w *world) look(id task.ID) emulator.Page {
 
 func (w *world) get(tasks *notion.Tasks, id task.ID) task.Task {
 	w.Helper()
-	r, err := tasks.Get(w.Context(), id)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return r.Task
+	return need(tasks.Get(w.Context(), id))(w).Task
 }
 
 // The values of properties, as the API takes them.
