@@ -42,8 +42,7 @@ func TestTooManyConnections(t *testing.T) {
 }
 
 func tooManyConnections(t *testing.T, most int) {
-	inBubble(t, "many", func(t *testing.T) {
-		f := start(t)
+	served(t, "many", func(t *testing.T, f *fixture) {
 		var open []net.Conn
 		for range most {
 			conn := testkit.Got(f.pipe.Dial(t.Context()))(t)

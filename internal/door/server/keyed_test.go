@@ -60,8 +60,7 @@ func TestRepeated(t *testing.T) {
 		{name: "no such claim", path: "/v1/claims/" + string(claimID) + "/renew", lookup: claim.ErrUnknownClaim, status: 404, again: true},
 		{name: "sweep", path: "/v1/sweep", status: 200},
 	} {
-		inBubble(t, tt.name, func(t *testing.T) {
-			f := start(t)
+		served(t, tt.name, func(t *testing.T, f *fixture) {
 			if tt.forbidden {
 				f.broker.only("Oracle")
 			}
@@ -109,8 +108,7 @@ func TestSameMeaning(t *testing.T) {
 		`{"timeout_minutes":45, "text":"new", "agent":"J\u00f6rg"}`,
 		`{"agent":" Jo\u0308rg","text":"new ","timeout_minutes":"45.0","wait_seconds":0,"except":null}`,
 	} {
-		inBubble(t, again, func(t *testing.T) {
-			f := start(t)
+		served(t, again, func(t *testing.T, f *fixture) {
 			f.must("POST", "/v1/claims", `{"agent":"Jörg","text":"new","timeout_minutes":45}`, withKey...)
 			if got := f.must("POST", "/v1/claims", again, withKey...); got.header.Get("Idempotency-Replayed") != "true" {
 				t.Errorf("answered %d %s, want the first answer", got.status, got.body)
@@ -125,8 +123,7 @@ func TestKeyReused(t *testing.T) {
 		{"for another operation", "/v1/sweep", claimBody},
 		{"for what will be refused", "/v1/claims", `{"agent":"Sandman","taks":"x"}`},
 	} {
-		inBubble(t, tt.name, func(t *testing.T) {
-			f := start(t)
+		served(t, tt.name, func(t *testing.T, f *fixture) {
 			f.must("POST", "/v1/claims", claimBody, withKey...)
 			got := f.must("POST", tt.path, tt.body, withKey...)
 			if p := problemIn(t, got); got.status != 422 || p.Code != api.CodeKeyReused {
@@ -134,8 +131,7 @@ func TestKeyReused(t *testing.T) {
 			}
 		})
 	}
-	inBubble(t, "while the first is worked on", func(t *testing.T) {
-		f := start(t)
+	served(t, "while the first is worked on", func(t *testing.T, f *fixture) {
 		release := make(chan struct{})
 		f.broker.claim = func(context.Context, broker.Caller, api.ClaimRequest) (api.Claim, error) {
 			<-release
@@ -158,8 +154,7 @@ func TestKeyReused(t *testing.T) {
 // caller has gone, and what has a key is answered when it comes again.
 func TestJournalSilent(t *testing.T) {
 	for _, crashed := range []bool{false, true} {
-		inBubble(t, fmt.Sprintf("crashed %v", crashed), func(t *testing.T) {
-			f := start(t)
+		served(t, fmt.Sprintf("crashed %v", crashed), func(t *testing.T, f *fixture) {
 			gone := make(chan error, 2)
 			f.broker.claim = func(ctx context.Context, _ broker.Caller, _ api.ClaimRequest) (api.Claim, error) {
 				time.Sleep(10 * time.Second) // for Notion
@@ -201,8 +196,7 @@ func TestJournalSilent(t *testing.T) {
 
 // A grant of which nobody was told, and for which nobody can ask again, is given back.
 func TestUnheardGrant(t *testing.T) {
-	inBubble(t, "without a key", func(t *testing.T) {
-		f := start(t)
+	served(t, "without a key", func(t *testing.T, f *fixture) {
 		f.broker.claim = func(ctx context.Context, _ broker.Caller, _ api.ClaimRequest) (api.Claim, error) {
 			defer claim.Waiting(ctx)()
 			time.Sleep(5 * time.Second)
@@ -224,32 +218,6 @@ func TestUnheardGrant(t *testing.T) {
 	})
 }
 
-// TestTwoHeaders sends two keys with one request.
-func TestTwoHeaders(t *testing.T) {
-	inBubble(t, "two", func(t *testing.T) {
-		f := start(t)
-		conn := testkit.Got(f.pipe.Dial(t.Context()))(t)
-		defer conn.Close()
-		reply := make([]byte, 64)
-		go conn.Write([]byte("POST /v1/sweep HTTP/1.1\r\nHost: dibs\r\nIdempotency-Key: a\r\nIdempotency-Key: b\r\n\r\n"))
-		if n, _ := conn.Read(reply); !strings.HasPrefix(string(reply[:n]), "HTTP/1.1 422 ") {
-			t.Errorf("answered %q, want a 422", reply[:n])
-		}
-	})
-}
-
-// TestKeyOnQuestions sends a key where nothing is changed.
-func TestKeyOnQuestions(t *testing.T) {
-	inBubble(t, "GET", func(t *testing.T) {
-		f := start(t)
-		for range 2 {
-			if got := f.must("GET", "/v1/status", "", withKey...); got.status != 200 || got.header.Get("Idempotency-Replayed") != "" {
-				t.Errorf("answered %d %v", got.status, got.header)
-			}
-		}
-	})
-}
-
 // TestRepeatedInFlight repeats a request while it is being worked on.
 func TestRepeatedInFlight(t *testing.T) {
 	const others = 5
@@ -260,8 +228,7 @@ func TestRepeatedInFlight(t *testing.T) {
 		{"granted", nil},
 		{"failed, and tried again by the next", errors.New("disk full")},
 	} {
-		inBubble(t, tt.name, func(t *testing.T) {
-			f := start(t)
+		served(t, tt.name, func(t *testing.T, f *fixture) {
 			f.broker.claim = func(context.Context, broker.Caller, api.ClaimRequest) (api.Claim, error) {
 				if f.broker.claimed.Load() > 1 {
 					return held(), nil
@@ -296,8 +263,7 @@ func TestRepeatedInFlight(t *testing.T) {
 
 // TestWaiterGivesUp lets a repetition go away before the first is answered.
 func TestWaiterGivesUp(t *testing.T) {
-	inBubble(t, "gone", func(t *testing.T) {
-		f := start(t)
+	served(t, "gone", func(t *testing.T, f *fixture) {
 		f.broker.claim = slowly(time.Hour, nil)
 		first := make(chan answer, 1)
 		go func() { first <- f.must("POST", "/v1/claims", claimBody, withKey...) }()
@@ -315,8 +281,7 @@ func TestWaiterGivesUp(t *testing.T) {
 
 // TestCallerComesBack grants a claim to a caller that went away meanwhile.
 func TestCallerComesBack(t *testing.T) {
-	inBubble(t, "back", func(t *testing.T) {
-		f := start(t)
+	served(t, "back", func(t *testing.T, f *fixture) {
 		f.broker.claim = slowly(time.Minute, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -354,8 +319,7 @@ func TestInterrupted(t *testing.T) {
 		{name: "no claim was made", status: 201, anew: true, stored: true},
 		{name: "journal broken", bound: true, err: errors.New("disk full"), status: 500, code: api.CodeInternal},
 	} {
-		inBubble(t, tt.name, func(t *testing.T) {
-			f := start(t)
+		served(t, tt.name, func(t *testing.T, f *fixture) {
 			f.must("POST", "/v1/claims", claimBody, withKey...)
 			if tt.bound {
 				f.keys.Bind("k 1", claimID)
@@ -402,8 +366,7 @@ func TestFailedAfterGrant(t *testing.T) {
 		{name: "granted, then failed"},
 		{name: "and the claim cannot be looked up at the time", lost: errors.New("database is closed")},
 	} {
-		inBubble(t, tt.name, func(t *testing.T) {
-			f := start(t)
+		served(t, tt.name, func(t *testing.T, f *fixture) {
 			f.broker.claim = func(context.Context, broker.Caller, api.ClaimRequest) (api.Claim, error) {
 				f.keys.Bind("k 1", claimID)
 				f.keys.Lose(tt.lost)
@@ -421,8 +384,7 @@ func TestFailedAfterGrant(t *testing.T) {
 
 // TestKeyAfterPanic works a request off anew whose first attempt panicked.
 func TestKeyAfterPanic(t *testing.T) {
-	inBubble(t, "panic", func(t *testing.T) {
-		f := start(t)
+	served(t, "panic", func(t *testing.T, f *fixture) {
 		f.broker.sweep = func(context.Context, broker.Caller) (api.Sweep, error) {
 			if f.broker.swept.Load() == 1 {
 				panic("not a sweep")
@@ -440,12 +402,11 @@ func TestKeyAfterPanic(t *testing.T) {
 // TestUnansweredAdd repeats a request that makes a task and was cut off: it is carried out again,
 // as what it makes is found by its key, and it keeps the key until it is answered.
 func TestUnansweredAdd(t *testing.T) {
-	inBubble(t, "add", func(t *testing.T) {
-		f := start(t)
+	served(t, "add", func(t *testing.T, f *fixture) {
 		const body = `{"title":"Write"}`
 		failed := errors.New("no answer")
 		tries := 0
-		f.broker.owing = func(string, broker.Caller) error {
+		f.broker.owing = func(string, caller, any) error {
 			f.keys.Bind("k 1", claimID)
 			if tries++; tries < 3 {
 				return failed

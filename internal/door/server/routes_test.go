@@ -19,50 +19,6 @@ import (
 	"dibs/internal/testkit"
 )
 
-// TestDescription looks at what programs rely on that are made from the description; all of it is in
-// the record of TestGolden.
-func TestDescription(t *testing.T) {
-	inBubble(t, "openapi", func(t *testing.T) {
-		f := start(t)
-		got := f.must("GET", "/openapi.json", "")
-		if got.status != http.StatusOK || got.header.Get("Content-Type") != "application/openapi+json" {
-			t.Fatalf("status %d, type %q", got.status, got.header.Get("Content-Type"))
-		}
-		type schema struct {
-			Ref        string                     `json:"$ref"`
-			Type       any                        `json:"type"`
-			Format     string                     `json:"format"`
-			Properties map[string]json.RawMessage `json:"properties"`
-		}
-		var doc struct {
-			Info  struct{ Version string }
-			Paths map[string]map[string]struct {
-				Responses map[string]struct {
-					Content map[string]struct{ Schema schema }
-				}
-			}
-			Components struct{ Schemas map[string]schema }
-		}
-		testkit.Must(t, json.Unmarshal([]byte(got.body), &doc))
-		testkit.Check(t, doc.Info.Version == "v1.2.3", "version %q", doc.Info.Version)
-		for path, methods := range doc.Paths {
-			for method, op := range methods {
-				ref := op.Responses["default"].Content["application/problem+json"].Schema.Ref
-				testkit.Check(t, ref == "#/components/schemas/Problem", "%s %s: the schema of errors is %q", method, path, ref)
-			}
-		}
-		if doc.Components.Schemas["FeedEvent"].Properties["changed"] == nil || doc.Components.Schemas["Event"].Properties["against"] == nil {
-			t.Error("FeedEvent is not what happens to tasks, or Event is not an entry of the log")
-		}
-		for _, name := range []string{"id", "title", "status", "content", "comments", "written_by"} {
-			testkit.Check(t, doc.Components.Schemas["TaskContent"].Properties[name] != nil, "TaskContent has no %s", name)
-		}
-		var at schema
-		err := json.Unmarshal(doc.Components.Schemas["Claim"].Properties["expires_at"], &at)
-		testkit.Check(t, err == nil && at.Format == "date-time", "expires_at is described as %+v (%v), want a date-time", at, err)
-	})
-}
-
 // FuzzRequest asks for anything in any way. The answer is what was asked for, or
 // a problem document that says what is wrong with the request.
 func FuzzRequest(f *testing.F) {
@@ -220,8 +176,7 @@ func TestWrongRequestsLookNothingUp(t *testing.T) {
 		"a name that cannot be":      {"POST", "/v1/claims/mine/release", `{"agent":"Sandman","by":"a\u200bb","usage":{"tokens":5}}`},
 		"a time that cannot be kept": {"GET", "/v1/claims/mine/alive?agent=Sandman&grace=x", ""},
 	} {
-		inBubble(t, name, func(t *testing.T) {
-			f := start(t)
+		served(t, name, func(t *testing.T, f *fixture) {
 			f.broker.lookup = func(string, string) (api.Claim, error) {
 				t.Error("the claim was looked up")
 				return held(), nil

@@ -184,17 +184,43 @@ func (f *fixture) logged() string {
 	return f.log.String()
 }
 
+// logs fails the test for what the log lacks.
+func (f *fixture) logs(parts ...string) {
+	f.t.Helper()
+	testkit.Says(f.t, "the log", f.logged(), parts...)
+}
+
+// dial connects until the test ends.
+func (f *fixture) dial(to *server.Pipe) net.Conn {
+	f.t.Helper()
+	conn := testkit.Got(to.Dial(f.t.Context()))(f.t)
+	f.t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// served runs the test with a server, in virtual time.
+func served(t *testing.T, name string, test func(*testing.T, *fixture)) {
+	t.Helper()
+	inBubble(t, name, func(t *testing.T) { test(t, start(t)) })
+}
+
 // inBubble runs the test with virtual time.
 func inBubble(t *testing.T, name string, test func(*testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
+type (
+	ctx    = context.Context
+	caller = broker.Caller
+)
+
 // fake is a broker that does what a test says. Who may go by which name, and what an error
 // means, it knows itself; what a test has not said panics.
 type fake struct {
 	*broker.Broker
 	real    bool // the broker itself is asked for claims, events and the record: it refuses before it looks
+	anyone  bool // may go by any name
 	claim   func(context.Context, broker.Caller, api.ClaimRequest) (api.Claim, error)
 	claims  []api.Claim
 	lookup  func(id, agent string) (api.Claim, error)
@@ -204,7 +230,7 @@ type fake struct {
 	watch   func(api.GetClaimInput) (api.Claim, error)
 	tasks   func(api.ListTasksInput) (api.Tasks, error)
 	sweep   func(context.Context, broker.Caller) (api.Sweep, error)
-	owing   func(what string, who broker.Caller) error // all else that is done
+	owing   func(what string, by caller, in any) error // all else that is done
 	status  func() (api.Status, error)
 	swept   atomic.Int32
 	claimed atomic.Int32
@@ -219,12 +245,19 @@ func newFake(t *testing.T) *fake {
 		act:    func(string, string, any) (api.Claim, error) { return held(), nil },
 		sweep:  func(context.Context, broker.Caller) (api.Sweep, error) { return api.Sweep{Swept: []api.Swept{}}, nil },
 		status: func() (api.Status, error) { return api.Status{}, nil },
-		owing:  func(string, broker.Caller) error { return nil },
+		owing:  func(string, caller, any) error { return nil },
 	}
 }
 
 // only has the broker allow no other name.
 func (f *fake) only(name string) { f.SetAgents([]broker.Agent{{Name: name}}) }
+
+func (f *fake) Authorize(name string, w caller) error {
+	if f.anyone {
+		return nil
+	}
+	return f.Broker.Authorize(name, w)
+}
 
 func (f *fake) Claim(ctx context.Context, who broker.Caller, in *api.KeyedInput[api.ClaimRequest]) (api.Claim, error) {
 	if f.claimed.Add(1); f.real {
@@ -234,15 +267,10 @@ func (f *fake) Claim(ctx context.Context, who broker.Caller, in *api.KeyedInput[
 }
 
 func (f *fake) Claims(string) api.Claims { return api.Claims{Claims: f.claims} }
-
-func (f *fake) ListClaims(context.Context, broker.Caller, *api.AgentFilter) (api.Claims, error) {
-	return api.Claims{Claims: f.claims}, nil
+func (f *fake) ListClaims(_ ctx, w caller, in *api.AgentFilter) (api.Claims, error) {
+	return f.Claims(""), f.owing("ListClaims", w, in)
 }
-
-func (f *fake) Lookup(_ context.Context, id, agent string) (api.Claim, error) {
-	return f.lookup(id, agent)
-}
-
+func (f *fake) Lookup(_ ctx, id, agent string) (api.Claim, error) { return f.lookup(id, agent) }
 func (f *fake) GetClaim(ctx context.Context, who broker.Caller, in *api.GetClaimInput) (api.Claim, error) {
 	switch {
 	case f.real:
@@ -268,30 +296,24 @@ func (f *fake) Spend(_ context.Context, id claim.ID, used claim.Usage) error {
 	return err
 }
 
-func (f *fake) Complete(_ context.Context, _ broker.Caller, in *api.ClaimInput[api.CompleteRequest]) (api.Claim, error) {
+func (f *fake) Complete(_ ctx, _ caller, in *api.ClaimInput[api.CompleteRequest]) (api.Claim, error) {
 	return f.act("finish", in.ID, *in.Body)
 }
-
-func (f *fake) Review(_ context.Context, _ broker.Caller, in *api.ClaimInput[api.ReviewRequest]) (api.Claim, error) {
+func (f *fake) Review(_ ctx, _ caller, in *api.ClaimInput[api.ReviewRequest]) (api.Claim, error) {
 	return f.act("finish", in.ID, *in.Body)
 }
-
-func (f *fake) Release(_ context.Context, _ broker.Caller, in *api.ClaimInput[api.StopRequest]) (api.Claim, error) {
+func (f *fake) Release(_ ctx, _ caller, in *api.ClaimInput[api.StopRequest]) (api.Claim, error) {
 	return f.act("finish", in.ID, *in.Body)
 }
-
-func (f *fake) Block(_ context.Context, _ broker.Caller, in *api.ClaimInput[api.BlockRequest]) (api.Claim, error) {
+func (f *fake) Block(_ ctx, _ caller, in *api.ClaimInput[api.BlockRequest]) (api.Claim, error) {
 	return f.act("finish", in.ID, *in.Body)
 }
-
-func (f *fake) Fail(_ context.Context, _ broker.Caller, in *api.ClaimInput[api.FailRequest]) (api.Claim, error) {
+func (f *fake) Fail(_ ctx, _ caller, in *api.ClaimInput[api.FailRequest]) (api.Claim, error) {
 	return f.act("finish", in.ID, *in.Body)
 }
-
-func (f *fake) Ask(_ context.Context, _ broker.Caller, in *api.ClaimInput[api.AskRequest]) (api.Claim, error) {
+func (f *fake) Ask(_ ctx, _ caller, in *api.ClaimInput[api.AskRequest]) (api.Claim, error) {
 	return f.act("finish", in.ID, *in.Body)
 }
-
 func (f *fake) KeepAlive(ctx context.Context, who broker.Caller, in *api.KeepAliveInput) (api.Claim, func(), error) {
 	if f.real {
 		return f.Broker.KeepAlive(ctx, who, in)
@@ -300,22 +322,14 @@ func (f *fake) KeepAlive(ctx context.Context, who broker.Caller, in *api.KeepAli
 	return c, func() { f.left.Store(true) }, err
 }
 
-func (f *fake) Watch(_ context.Context, in *api.GetClaimInput) (api.Claim, error) {
-	return f.watch(*in)
+func (f *fake) Watch(_ ctx, in *api.GetClaimInput) (api.Claim, error) { return f.watch(*in) }
+func (f *fake) Events(c ctx, e api.EventsInput, wait time.Duration) ([]api.Event, int64, error) {
+	return f.events(c, e, wait)
 }
-
-func (f *fake) Events(ctx context.Context, e api.EventsInput, wait time.Duration) ([]api.Event, int64, error) {
-	return f.events(ctx, e, wait)
-}
-
-func (f *fake) ListTasks(_ context.Context, _ broker.Caller, in *api.ListTasksInput) (api.Tasks, error) {
+func (f *fake) ListTasks(_ ctx, _ caller, in *api.ListTasksInput) (api.Tasks, error) {
 	return f.tasks(*in)
 }
-
-func (f *fake) GetTask(context.Context, broker.Caller, *api.GetTaskInput) (api.Task, error) {
-	return api.Task{}, nil
-}
-
+func (f *fake) GetTask(ctx, caller, *api.GetTaskInput) (out api.Task, err error) { return }
 func (f *fake) Log(ctx context.Context, who broker.Caller, in *api.LogInput) (api.Log, error) {
 	if f.real {
 		return f.Broker.Log(ctx, who, in)
@@ -328,72 +342,54 @@ func (f *fake) Sweep(ctx context.Context, who broker.Caller, _ *api.KeyedInput[*
 	return f.sweep(ctx, who)
 }
 
-func (f *fake) Status(context.Context, broker.Caller, *struct{}) (api.Status, error) {
-	return f.status()
+func (f *fake) Status(ctx, caller, *struct{}) (api.Status, error) { return f.status() }
+func (f *fake) Sync(_ ctx, w caller, in *api.KeyedInput[*api.SyncRequest]) (out api.Sync, err error) {
+	return out, f.owing("Sync", w, in)
 }
-
-func (f *fake) Sync(_ context.Context, who broker.Caller, _ *api.KeyedInput[*api.SyncRequest]) (api.Sync, error) {
-	return api.Sync{}, f.owing("Sync", who)
+func (f *fake) AddTask(_ ctx, w caller, in *api.AddInput) (out api.Added, err error) {
+	return out, f.owing("AddTask", w, in)
 }
-
-func (f *fake) AddTask(_ context.Context, who broker.Caller, _ *api.AddInput) (api.Added, error) {
-	return api.Added{}, f.owing("AddTask", who)
+func (f *fake) Comment(_ ctx, w caller, in *api.TaskInput[api.CommentRequest]) (out api.Commented, err error) {
+	return out, f.owing("Comment", w, in)
 }
-
-func (f *fake) Comment(_ context.Context, who broker.Caller, _ *api.TaskInput[api.CommentRequest]) (api.Commented, error) {
-	return api.Commented{}, f.owing("Comment", who)
+func (f *fake) Offer(_ ctx, w caller, in *api.TaskInput[api.OfferRequest]) (out api.Offered, err error) {
+	return out, f.owing("Offer", w, in)
 }
-
-func (f *fake) Offer(_ context.Context, who broker.Caller, _ *api.TaskInput[api.OfferRequest]) (api.Offered, error) {
-	return api.Offered{}, f.owing("Offer", who)
+func (f *fake) Decline(_ ctx, w caller, in *api.TaskInput[api.DeclineRequest]) (out api.Offered, err error) {
+	return out, f.owing("Decline", w, in)
 }
-
-func (f *fake) Decline(_ context.Context, who broker.Caller, _ *api.TaskInput[api.DeclineRequest]) (api.Offered, error) {
-	return api.Offered{}, f.owing("Decline", who)
+func (f *fake) Reopen(_ ctx, w caller, in *api.ReopenInput) (out api.Reopened, err error) {
+	return out, f.owing("Reopen", w, in)
 }
-
-func (f *fake) Reopen(_ context.Context, who broker.Caller, _ *api.ReopenInput) (api.Reopened, error) {
-	return api.Reopened{}, f.owing("Reopen", who)
+func (f *fake) ReopenFailed(_ ctx, w caller, in *api.KeyedInput[api.ReopenFailedRequest]) (out api.ReopenedTasks, err error) {
+	return out, f.owing("ReopenFailed", w, in)
 }
-
-func (f *fake) ReopenFailed(_ context.Context, who broker.Caller, _ *api.KeyedInput[api.ReopenFailedRequest]) (api.ReopenedTasks, error) {
-	return api.ReopenedTasks{}, f.owing("ReopenFailed", who)
+func (f *fake) Poll(_ ctx, w caller, in *api.PollInput) (out api.Triggers, err error) {
+	return out, f.owing("Poll", w, in)
 }
-
-func (f *fake) Poll(_ context.Context, who broker.Caller, _ *api.PollInput) (api.Triggers, error) {
-	return api.Triggers{}, f.owing("Poll", who)
+func (f *fake) Send(_ ctx, w caller, in *api.KeyedInput[api.MessageRequest]) (out api.Message, err error) {
+	return out, f.owing("Send", w, in)
 }
-
-func (f *fake) Send(_ context.Context, who broker.Caller, _ *api.KeyedInput[api.MessageRequest]) (api.Message, error) {
-	return api.Message{}, f.owing("Send", who)
+func (f *fake) Mint(_ ctx, w caller, in *api.MintInput) (out api.Minted, err error) {
+	return out, f.owing("Mint", w, in)
 }
-
-func (f *fake) Mint(_ context.Context, who broker.Caller, _ *api.MintInput) (api.Minted, error) {
-	return api.Minted{}, f.owing("Mint", who)
+func (f *fake) Check(_ ctx, w caller, in *api.CheckInput) (out api.Checked, err error) {
+	return out, f.owing("Check", w, in)
 }
-
-func (f *fake) Check(_ context.Context, who broker.Caller, _ *api.CheckInput) (api.Checked, error) {
-	return api.Checked{}, f.owing("Check", who)
+func (f *fake) Reservations(_ ctx, w caller, in *api.ListReservationsInput) (out api.Reservations, err error) {
+	return out, f.owing("Reservations", w, in)
 }
-
-func (f *fake) Reservations(_ context.Context, who broker.Caller, _ *api.ListReservationsInput) (api.Reservations, error) {
-	return api.Reservations{}, f.owing("Reservations", who)
+func (f *fake) Pause(_ ctx, w caller, in *api.KeyedInput[*api.PauseRequest]) (out api.Paused, err error) {
+	return out, f.owing("Pause", w, in)
 }
-
-func (f *fake) Pause(_ context.Context, who broker.Caller, _ *api.KeyedInput[*api.PauseRequest]) (api.Paused, error) {
-	return api.Paused{}, f.owing("Pause", who)
+func (f *fake) Resume(_ ctx, w caller, in *api.KeyedInput[*api.ResumeRequest]) (out api.Paused, err error) {
+	return out, f.owing("Resume", w, in)
 }
-
-func (f *fake) Resume(_ context.Context, who broker.Caller, _ *api.KeyedInput[*api.ResumeRequest]) (api.Paused, error) {
-	return api.Paused{}, f.owing("Resume", who)
+func (f *fake) AdoptCluster(_ ctx, w caller, in *api.BareInput) (out api.Cluster, err error) {
+	return out, f.owing("AdoptCluster", w, in)
 }
-
-func (f *fake) AdoptCluster(_ context.Context, who broker.Caller, _ *api.BareInput) (api.Cluster, error) {
-	return api.Cluster{}, f.owing("AdoptCluster", who)
-}
-
-func (f *fake) RenewWebhook(_ context.Context, who broker.Caller, _ *api.BareInput) (api.Webhook, error) {
-	return api.Webhook{}, f.owing("RenewWebhook", who)
+func (f *fake) RenewWebhook(_ ctx, w caller, in *api.BareInput) (out api.Webhook, err error) {
+	return out, f.owing("RenewWebhook", w, in)
 }
 
 // memory is a memory for idempotency keys. It fails the test when it is used

@@ -107,54 +107,21 @@ func TestStream(t *testing.T) {
 			want: ": alive\nid: 0\n\nid: 17\nevent: claim_lost\ndata: " + lostJSON + "\n\n",
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := start(t)
-				f.broker.events = reads(t, tt.calls...)
-				got := f.must("GET", tt.path, "", tt.header...)
-				if got.status != 200 || got.header.Get("Content-Type") != "text/event-stream" || got.header.Get("Cache-Control") != "no-store" {
-					t.Errorf("answer %d, %v", got.status, got.header)
-				}
-				body := strings.TrimSuffix(got.body, ": alive\nid: 17\n\n") // how far it is, at the end
-				testkit.Same(t, tt.want, body, "stream")
-			})
-		})
-	}
-}
-
-func TestStreamRefuses(t *testing.T) {
-	for name, tt := range map[string]struct {
-		path   string
-		header []string
-		want   string
-	}{
-		"an id that is none":     {path: "/v1/events?after=x", want: "query.after"},
-		"an id below all":        {path: "/v1/events?after=-2", want: "query.after"},
-		"a last id that is none": {path: "/v1/events", header: []string{"Last-Event-ID", "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"}, want: "header.Last-Event-ID"},
-		"a last id below zero":   {path: "/v1/events", header: []string{"Last-Event-ID", "-1"}, want: "header.Last-Event-ID"},
-		"a task that is none":    {path: "/v1/events?task=x", want: "query.task"},
-		"a key unknown":          {path: "/v1/events?claim=x", want: "query.claim"},
-		"a wait that is none":    {path: "/v1/claims/" + string(claimID) + "?wait=long", want: "query.wait"},
-		"a wait below zero":      {path: "/v1/claims/" + string(claimID) + "?wait=-1s", want: "query.wait"},
-		"a wait too long":        {path: "/v1/claims/" + string(claimID) + "?wait=61m", want: "query.wait"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := start(t)
-				f.broker.real = true
-				got := f.must("GET", tt.path, "", tt.header...)
-				if got.status != 422 || !strings.Contains(got.body, `"code":"invalid_request"`) || !strings.Contains(got.body, tt.want) {
-					t.Errorf("answer %d %s, want a problem with %s", got.status, got.body, tt.want)
-				}
-			})
+		served(t, name, func(t *testing.T, f *fixture) {
+			f.broker.events = reads(t, tt.calls...)
+			got := f.must("GET", tt.path, "", tt.header...)
+			if got.status != 200 || got.header.Get("Content-Type") != "text/event-stream" || got.header.Get("Cache-Control") != "no-store" {
+				t.Errorf("answer %d, %v", got.status, got.header)
+			}
+			body := strings.TrimSuffix(got.body, ": alive\nid: 17\n\n") // how far it is, at the end
+			testkit.Same(t, tt.want, body, "stream")
 		})
 	}
 }
 
 // TestStreamBreaks fails in the middle, when it is too late for a problem.
 func TestStreamBreaks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := start(t)
+	served(t, "", func(t *testing.T, f *fixture) {
 		f.broker.real = true
 		f.broker.events = reads(t,
 			reading(api.EventsInput{}, 15*time.Second, 17, lost),
@@ -197,25 +164,21 @@ func TestWatch(t *testing.T) {
 			http.StatusServiceUnavailable, []string{`"code":"stopping"`, `"retry_after":1`},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := start(t)
-				f.broker.watch = func(in api.GetClaimInput) (api.Claim, error) {
-					testkit.Check(t, in == tt.asked, "the broker was asked to watch %+v", in)
-					return tt.claim, tt.err
-				}
-				got := f.must("GET", tt.path, "")
-				testkit.Check(t, got.status == tt.status, "status %d, want %d", got.status, tt.status)
-				testkit.Says(t, "answer", got.body, tt.want...)
-			})
+		served(t, name, func(t *testing.T, f *fixture) {
+			f.broker.watch = func(in api.GetClaimInput) (api.Claim, error) {
+				testkit.Check(t, in == tt.asked, "the broker was asked to watch %+v", in)
+				return tt.claim, tt.err
+			}
+			got := f.must("GET", tt.path, "")
+			testkit.Check(t, got.status == tt.status, "status %d, want %d", got.status, tt.status)
+			testkit.Says(t, "answer", got.body, tt.want...)
 		})
 	}
 }
 
 // TestConnectionKeepsAClaim follows a claim on a connection, to its end.
 func TestConnectionKeepsAClaim(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := start(t)
+	served(t, "", func(t *testing.T, f *fixture) {
 		f.broker.act = func(what, id string, with any) (api.Claim, error) {
 			testkit.Check(t, what == "connect" && id == string(claimID) && with == "60s",
 				"the broker was asked to %s %v, %v", what, id, with)
@@ -244,35 +207,12 @@ func TestConnectionKeepsAClaim(t *testing.T) {
 	})
 }
 
-func TestKeepersRefused(t *testing.T) {
-	for name, tt := range map[string]struct {
-		method, path, body, want string
-	}{
-		"no process":       {"POST", "/v1/claims", `{"agent":"Sandman","pid":4194305}`, "body.pid: "},
-		"none at all":      {"POST", "/v1/claims", `{"agent":"Sandman","pid":0}`, "body.pid: "},
-		"a grace alone":    {"POST", "/v1/claims", `{"agent":"Sandman","grace_seconds":5}`, "body.grace_seconds: "},
-		"too long a grace": {"POST", "/v1/claims", `{"agent":"Sandman","pid":1,"grace_seconds":3601}`, "body.grace_seconds: "},
-		"a renewal":        {"POST", "/v1/claims/mine/renew", `{"agent":"Sandman","pid":4194305}`, "body.pid: "},
-		"nobody to adopt":  {"POST", "/v1/claims/mine/renew", `{"agent":"Sandman","orphaned":true}`, "body.orphaned: "},
-		"no time":          {"GET", "/v1/claims/mine/alive?agent=Sandman&grace=soon", "", "query.grace: "},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			f := start(t)
-			f.broker.real = true
-			got := f.must(tt.method, tt.path, tt.body)
-			testkit.Check(t, got.status == 422 && strings.Contains(got.body, tt.want),
-				"answered %d %s, want 422 with %s", got.status, got.body, tt.want)
-		})
-	}
-}
-
 // TestProcessKeepsAClaim names this process.
 func TestProcessKeepsAClaim(t *testing.T) {
 	me := testkit.Got(keepers.Of(os.Getpid()))(t)
 	body := `{"agent":"Sandman","pid":` + strconv.Itoa(os.Getpid()) + `,"grace_seconds":60}`
 	for _, path := range []string{"/v1/claims", "/v1/claims/mine/renew"} {
-		inBubble(t, path, func(t *testing.T) {
-			f := start(t)
+		served(t, path, func(t *testing.T, f *fixture) {
 			var by broker.Caller
 			f.broker.claim = func(_ context.Context, who broker.Caller, _ api.ClaimRequest) (api.Claim, error) {
 				by = who

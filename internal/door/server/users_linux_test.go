@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"os"
@@ -32,30 +33,6 @@ func open(t *testing.T) string {
 	return path
 }
 
-// connect tries to connect.
-func connect(path string) error {
-	conn, err := net.Dial("unix", path)
-	if err == nil {
-		conn.Close()
-	}
-	return err
-}
-
-func TestOtherUsersCannotConnect(t *testing.T) {
-	path := open(t)
-	listen(t, path)
-	testkit.AsUser(t, hostile, group, func() {
-		err := connect(path)
-		testkit.Check(t, errors.Is(err, fs.ErrPermission), "another user: %v, want permission denied", err)
-	})
-	// Not even where the directory lets them pass.
-	testkit.Must(t, os.Chmod(filepath.Dir(path), 0o777))
-	testkit.AsUser(t, hostile, group, func() {
-		err := connect(path)
-		testkit.Check(t, errors.Is(err, fs.ErrPermission), "another user, in an open directory: %v, want permission denied", err)
-	})
-}
-
 func TestSocketGroup(t *testing.T) {
 	gid := os.Getgid()
 	if os.Getuid() == 0 {
@@ -75,10 +52,18 @@ func TestSocketGroup(t *testing.T) {
 			t.Errorf("%s has mode %v and group %d, want %v and %d", name, info.Mode(), stat.Gid, want, gid)
 		}
 	}
-	testkit.AsUser(t, hostile, 64999, func() {
-		err := connect(path)
-		testkit.Check(t, errors.Is(err, fs.ErrPermission), "a user who is not in the group: %v, want permission denied", err)
-	})
+	other := open(t)
+	listen(t, other)
+	refused := func(who, path string, group int) {
+		testkit.AsUser(t, hostile, group, func() {
+			_, err := net.Dial("unix", path)
+			testkit.Check(t, errors.Is(err, fs.ErrPermission), "%s: %v, want permission denied", who, err)
+		})
+	}
+	refused("a user who is not in the group", path, 64999)
+	refused("another user", other, group)
+	testkit.Must(t, os.Chmod(filepath.Dir(other), 0o777))
+	refused("another user, where the directory lets it pass", other, group)
 	// The kernel says who calls; what the caller says does not matter.
 	f.broker.SetAgents([]broker.Agent{{Name: "Sandman", UIDs: []int{os.Getuid()}}})
 	testkit.AsUser(t, member, group, func() {
@@ -88,37 +73,15 @@ func TestSocketGroup(t *testing.T) {
 	})
 }
 
-// TestClaimOfAnotherUser uses the id of a claim that is another user's agent's.
-func TestClaimOfAnotherUser(t *testing.T) {
-	path := open(t)
-	f := start(t)
-	f.serve(listenFor(t, path, strconv.Itoa(group)))
-	f.broker.SetAgents([]broker.Agent{{Name: "Sandman", UIDs: []int{os.Getuid()}}, {Name: "Oracle", UIDs: []int{member}}})
-	f.broker.act = func(what, _ string, _ any) (api.Claim, error) {
-		t.Errorf("%s was done", what)
-		return held(), nil
-	}
-	for _, verb := range []string{"renew", "complete", "release", "block", "fail", "review"} {
-		// The agent that the caller says it is does not help.
-		for _, body := range []string{"", `{"agent":"Oracle"}`} {
-			testkit.AsUser(t, member, group, func() {
-				got, err := exchange(t.Context(), dialer(path), "POST", "/v1/claims/"+string(claimID)+"/"+verb, body)
-				testkit.Check(t, err == nil && problemIn(t, got).Code == api.CodeForbiddenAgent,
-					"%s %s: answered %d %s, %v; want forbidden_agent", verb, body, got.status, got.body, err)
-			})
-		}
-	}
-}
-
 // TestOneUserOwesForItself has one user ask for more than it may: another one goes on, and
-// each is signed as the kernel says.
+// each is signed as the kernel says, and whether it is the daemon's own.
 func TestOneUserOwesForItself(t *testing.T) {
 	path := open(t)
 	f := start(t)
 	f.serve(listenFor(t, path, strconv.Itoa(group)))
 	var by string
-	f.broker.owing = func(_ string, who broker.Caller) error {
-		by = who.User
+	f.broker.owing = func(_ string, who caller, _ any) error {
+		by = fmt.Sprint(who.User, " ", who.Own)
 		return nil
 	}
 	send := func() int {
@@ -133,34 +96,11 @@ func TestOneUserOwesForItself(t *testing.T) {
 				break
 			}
 		}
-		testkit.Check(t, status == 429 && by == "user 64002",
+		testkit.Check(t, status == 429 && by == "user 64002 false",
 			"the last of many messages of %q was answered %d, want 429", by, status)
 	})
 	status := send()
-	testkit.Check(t, status == 201 && by == "user root", "the message of %q was answered %d", by, status)
-}
-
-// TestWhoPauses has users pause and resume: the broker is told who they are, as the kernel says, and
-// whether one is the daemon's user or root.
-func TestWhoPauses(t *testing.T) {
-	path := open(t)
-	f := start(t)
-	f.serve(listenFor(t, path, strconv.Itoa(group)))
-	var asked broker.Caller
-	f.broker.owing = func(_ string, who broker.Caller) error {
-		asked = who
-		return nil
-	}
-	for _, verb := range []string{"pause", "resume"} {
-		ask := func(user string, own bool) {
-			t.Helper()
-			got, err := exchange(t.Context(), dialer(path), "POST", "/v1/"+verb, `{"by":"Maria"}`)
-			testkit.Check(t, err == nil && got.status == 200 && asked.User == user && asked.Own == own,
-				"%s: %d %s, %v; asked by %+v, want it by %s", verb, got.status, got.body, err, asked, user)
-		}
-		testkit.AsUser(t, member, group, func() { ask("user 64002", false) })
-		ask("user root", true)
-	}
+	testkit.Check(t, status == 201 && by == "user root true", "the message of %q was answered %d", by, status)
 }
 
 // TestOneUserCannotKeepOthersOut has another user open all the connections it gets.
