@@ -108,7 +108,7 @@ func TestTheLeaderTells(t *testing.T) {
 		return string(out)
 	}
 	out := run(program)
-	testkit.Check(t, out == " false\n", "in a session of its own: %q, want none", out)
+	testkit.Check(t, out == "  false\n", "in a session of its own: %q, want none", out)
 	twice := run("sh", "-c", `"$PROGRAM"; "$PROGRAM"; true`)
 	first, second, _ := strings.Cut(strings.TrimSpace(twice), "\n")
 	testkit.Check(t, first == second && strings.HasSuffix(first, " "+sessionid.Terminal+" true"),

@@ -126,7 +126,7 @@ func TestWhatToTryNext(t *testing.T) {
 	var out strings.Builder
 	d := &demo{Options: Options{Out: &out, Command: "go run ./cmd/dibs"}, link: func() string { return "http://127.0.0.1:1/" }}
 	testkit.Must(t, d.bye(t.Context()))
-	testkit.Check(t, strings.Count(out.String(), "\n go run ./cmd/dibs ") == 3 && !strings.Contains(out.String(), "http://"),
+	testkit.Check(t, strings.Count(out.String(), "\n  go run ./cmd/dibs ") == 3 && !strings.Contains(out.String(), "http://"),
 		"the end is %q", &out)
 }
 
