@@ -108,22 +108,18 @@ func TestGuesses(t *testing.T) {
 			map[string]any{"Name": of("title"), "status": of("select", "OPEN"), "State": of("select", "To do"), "Claimed By": of("rich_text")}, map[string]string{},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				w.options.Given.Tasks = w.database("Backlog", tt.schema)
-				p := w.plan()
-				testkit.Same(w, tt.want, guesses(p), "guesses")
-				testkit.Require(w, len(p.Problems) == 0, "problems: %q", p.Problems)
-				w.apply(p)
-				w.complete(p)
-				w.again(p)
-				if got := w.options.Config.Tasks.Properties.Status; tt.want["status"] != "" && got != tt.want["status"] {
-					w.Errorf("the file calls the status %q, want %q", got, tt.want["status"])
-				}
-				if again := w.plan(); len(again.Steps)+len(again.Guesses)+len(again.Problems) > 0 {
-					w.Errorf("a second run would %v, guess %v, problems %q", again.Steps, again.Guesses, again.Problems)
-				}
-			})
+		runIn(t, name, func(w *world) {
+			w.options.Given.Tasks = w.database("Backlog", tt.schema)
+			p := w.plan()
+			testkit.Same(w, tt.want, guesses(p), "guesses")
+			testkit.Require(w, len(p.Problems) == 0, "problems: %q", p.Problems)
+			w.apply(p)
+			w.complete(p)
+			w.again(p)
+			if got := w.options.Config.Tasks.Properties.Status; tt.want["status"] != "" && got != tt.want["status"] {
+				w.Errorf("the file calls the status %q, want %q", got, tt.want["status"])
+			}
+			w.settled()
 		})
 	}
 }
@@ -315,30 +311,26 @@ func TestGuessedPriorities(t *testing.T) {
 		"a gap":           {[]string{"P0", "P2", "P3"}, `{"critical":"P0","low":"P3","medium":"P2"}`, ""},
 		"twice the same":  {[]string{"P1", "🔥 P1", "P2"}, `{"high":["P1","🔥 P1"],"medium":"P2"}`, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				w.options.Given.Tasks = w.database("Backlog", map[string]any{
-					"Name": of("title"), "status": of("select", "OPEN"), "claimed_by": of("rich_text"), "claimed_at": of("date"), "priority": of("select", tt.options...),
-				})
-				p := w.plan()
-				got, err := json.Marshal(slices.Concat(p.Guesses, p.Adopted))
-				testkit.Check(w, err == nil && string(got) == tt.want, "guesses %s, %v, want %s", got, err, tt.want)
-				c := p.Config.Tasks.Priorities
-				for _, g := range slices.Concat(p.Guesses, p.Adopted) {
-					names := map[string][]string{"critical": c.Critical, "high": c.High, "medium": c.Medium, "low": c.Low}[g.Key]
-					if !slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, g.Name) }) {
-						w.Errorf("the configuration does not name %s: %+v", g, c)
-					}
-				}
-				note := strings.Join(p.Notes, "\n")
-				told := strings.Contains(note, "nothing says what priority "+tt.left+" is, so tasks with it are offered last")
-				testkit.Check(w, told == (tt.left != ""), "notes %q, want %q to be left", note, tt.left)
-				w.apply(p)
-				w.again(p)
-				if again := w.plan(); len(again.Steps)+len(again.Guesses)+len(again.Problems) > 0 {
-					w.Errorf("a second run would %v, guess %v, problems %q", again.Steps, again.Guesses, again.Problems)
-				}
+		runIn(t, name, func(w *world) {
+			w.options.Given.Tasks = w.database("Backlog", map[string]any{
+				"Name": of("title"), "status": of("select", "OPEN"), "claimed_by": of("rich_text"), "claimed_at": of("date"), "priority": of("select", tt.options...),
 			})
+			p := w.plan()
+			got, err := json.Marshal(slices.Concat(p.Guesses, p.Adopted))
+			testkit.Check(w, err == nil && string(got) == tt.want, "guesses %s, %v, want %s", got, err, tt.want)
+			c := p.Config.Tasks.Priorities
+			for _, g := range slices.Concat(p.Guesses, p.Adopted) {
+				names := map[string][]string{"critical": c.Critical, "high": c.High, "medium": c.Medium, "low": c.Low}[g.Key]
+				if !slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, g.Name) }) {
+					w.Errorf("the configuration does not name %s: %+v", g, c)
+				}
+			}
+			note := strings.Join(p.Notes, "\n")
+			told := strings.Contains(note, "nothing says what priority "+tt.left+" is, so tasks with it are offered last")
+			testkit.Check(w, told == (tt.left != ""), "notes %q, want %q to be left", note, tt.left)
+			w.apply(p)
+			w.again(p)
+			w.settled()
 		})
 	}
 }
@@ -404,9 +396,8 @@ func TestAnotherPage(t *testing.T) {
 		}
 
 		w.ask("PATCH", "/v1/databases/"+p.Config.Databases.Tasks, `{"title":[{"text":{"content":"Backlog"}}]}`, new(any))
-		if again := w.plan(); len(again.Steps)+len(again.Problems)+len(again.Notes) > 0 {
-			w.Errorf("a second run would %v, problems %q, notes %q", again.Steps, again.Problems, again.Notes)
-		}
+		again := w.settled()
+		testkit.Check(w, len(again.Notes) == 0, "a second run would note %q", again.Notes)
 	})
 }
 
@@ -448,28 +439,24 @@ func TestEnvironmentWithOtherDatabases(t *testing.T) {
 // A property of type people is used only if agents have Notion users.
 func TestClaimedByOfPeople(t *testing.T) {
 	for _, user := range []string{"", "6794760a-1f15-45cd-9c65-0dfe42f5135a"} {
-		t.Run("user "+user, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				w.options.Config.Agents = []config.Agent{{Name: "Oracle"}, {Name: "Sandman", NotionUser: user}}
-				w.options.Saved = w.options.Config
-				w.options.Given.Tasks = w.database("Backlog", map[string]any{"Name": of("title"), "Claimed By": of("people")})
-				p := w.plan()
-				w.apply(p)
-				want := "claimed_by"
-				if user != "" {
-					want = "Claimed By"
-				}
-				got := p.Config.Tasks.Properties.ClaimedBy
-				testkit.Check(w, got == want, "claimed_by is %q, want %q", got, want)
-				_, added := w.schemaOf(w.options.Given.Tasks)["claimed_by"]
-				testkit.Check(w, added == (user == ""), "claimed_by was added: %v", added)
-				notes := strings.Join(p.Notes, "\n")
-				testkit.Check(w, strings.Contains(notes, "agents[].notion_user"), "notes: %q", p.Notes)
-				w.again(p)
-				if again := w.plan(); len(again.Steps)+len(again.Problems) > 0 {
-					w.Errorf("a second run would %v, problems %q", again.Steps, again.Problems)
-				}
-			})
+		runIn(t, "user "+user, func(w *world) {
+			w.options.Config.Agents = []config.Agent{{Name: "Oracle"}, {Name: "Sandman", NotionUser: user}}
+			w.options.Saved = w.options.Config
+			w.options.Given.Tasks = w.database("Backlog", map[string]any{"Name": of("title"), "Claimed By": of("people")})
+			p := w.plan()
+			w.apply(p)
+			want := "claimed_by"
+			if user != "" {
+				want = "Claimed By"
+			}
+			got := p.Config.Tasks.Properties.ClaimedBy
+			testkit.Check(w, got == want, "claimed_by is %q, want %q", got, want)
+			_, added := w.schemaOf(w.options.Given.Tasks)["claimed_by"]
+			testkit.Check(w, added == (user == ""), "claimed_by was added: %v", added)
+			notes := strings.Join(p.Notes, "\n")
+			testkit.Check(w, strings.Contains(notes, "agents[].notion_user"), "notes: %q", p.Notes)
+			w.again(p)
+			w.settled()
 		})
 	}
 }
@@ -549,59 +536,55 @@ var boardsInLanguages = map[string]struct {
 // there, but the board's word for BLOCKED, which a person has to give.
 func TestBoardsInLanguages(t *testing.T) {
 	for name, tt := range boardsInLanguages {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				w.options.Given.Tasks = w.database("Board", map[string]any{
-					"Name": of("title"), tt.status: grouped(tt.todo, tt.doing, tt.done), tt.priority: of("select", tt.priorities...),
-				})
-				testkit.Got(w.notion.CreatePage(w.options.Given.Tasks, map[string]any{tt.priority: map[string]any{"select": map[string]any{"name": tt.priorities[0]}}}))(w)
-				p := w.plan()
-				got := guesses(p)
-				for _, key := range []string{"status", "priority"} { // by their names
-					if name := map[string]string{"status": tt.status, "priority": tt.priority}[key]; tt.want[key] == "" && got[key] == name {
-						delete(got, key)
-					}
-				}
-				testkit.Same(w, tt.want, got, "guesses")
-				testkit.Check(w, len(p.Offered) == 1, "%d tasks are offered, want 1", len(p.Offered))
-				for _, s := range p.Steps {
-					if strings.Contains(s.What, "CANCELLED") || strings.Contains(s.What, "priority (") || s.Action == setup.AddOptions {
-						w.Errorf("%s: beside what is there", s)
-					}
-				}
-				if tt.blocked != "" {
-					if len(p.Questions) != 1 || p.Questions[0].Key != "blocked" || !strings.Contains(p.Questions[0].String(), "--map blocked=") {
-						w.Errorf("questions %v, want the board's word for BLOCKED", p.Questions)
-					}
-					err := p.Apply(w.Context(), func(setup.Step) {})
-					testkit.Check(w, err != nil && strings.Contains(err.Error(), "--map blocked="), "without an answer: %v", err)
-					w.options.Map = map[string]string{"blocked": tt.blocked}
-					if p = w.plan(); p.Steps[0].Action != setup.AddOptions || !strings.HasSuffix(p.Steps[0].What, " by "+tt.blocked) {
-						w.Errorf("the plan begins with %s", p.Steps[0])
-					}
-				}
-				testkit.Require(w, len(p.Questions)+len(p.Problems) == 0, "questions %v, problems %q", p.Questions, p.Problems)
-				if last := p.Steps[len(p.Steps)-2]; last.Action != setup.AddProperties || last.Database != "tasks" {
-					w.Errorf("the last step before the file is %s, want new columns", last)
-				}
-				w.apply(p)
-				w.complete(p)
-				options := slices.Concat(tt.todo, tt.doing, tt.done)
-				if tt.blocked != "" {
-					options = append(options, tt.blocked)
-					got := w.group(w.options.Given.Tasks, tt.status, tt.blocked)
-					testkit.Check(w, got == "In progress", "%s is in group %q", tt.blocked, got)
-				}
-				var there []string
-				for _, o := range optionsOf(w.schemaOf(w.options.Given.Tasks)[tt.status], "status") {
-					there = append(there, o.(map[string]any)["name"].(string))
-				}
-				testkit.Check(w, sameNames(options, there), "the status has %q, want %q", there, options)
-				w.again(p)
-				if again := w.plan(); len(again.Steps)+len(again.Guesses)+len(again.Problems)+len(again.Questions) > 0 {
-					w.Errorf("a second run would %v, guess %v, problems %q", again.Steps, again.Guesses, again.Problems)
-				}
+		runIn(t, name, func(w *world) {
+			w.options.Given.Tasks = w.database("Board", map[string]any{
+				"Name": of("title"), tt.status: grouped(tt.todo, tt.doing, tt.done), tt.priority: of("select", tt.priorities...),
 			})
+			testkit.Got(w.notion.CreatePage(w.options.Given.Tasks, map[string]any{tt.priority: map[string]any{"select": map[string]any{"name": tt.priorities[0]}}}))(w)
+			p := w.plan()
+			got := guesses(p)
+			for _, key := range []string{"status", "priority"} { // by their names
+				if name := map[string]string{"status": tt.status, "priority": tt.priority}[key]; tt.want[key] == "" && got[key] == name {
+					delete(got, key)
+				}
+			}
+			testkit.Same(w, tt.want, got, "guesses")
+			testkit.Check(w, len(p.Offered) == 1, "%d tasks are offered, want 1", len(p.Offered))
+			for _, s := range p.Steps {
+				if strings.Contains(s.What, "CANCELLED") || strings.Contains(s.What, "priority (") || s.Action == setup.AddOptions {
+					w.Errorf("%s: beside what is there", s)
+				}
+			}
+			if tt.blocked != "" {
+				if len(p.Questions) != 1 || p.Questions[0].Key != "blocked" || !strings.Contains(p.Questions[0].String(), "--map blocked=") {
+					w.Errorf("questions %v, want the board's word for BLOCKED", p.Questions)
+				}
+				err := p.Apply(w.Context(), func(setup.Step) {})
+				testkit.Check(w, err != nil && strings.Contains(err.Error(), "--map blocked="), "without an answer: %v", err)
+				w.options.Map = map[string]string{"blocked": tt.blocked}
+				if p = w.plan(); p.Steps[0].Action != setup.AddOptions || !strings.HasSuffix(p.Steps[0].What, " by "+tt.blocked) {
+					w.Errorf("the plan begins with %s", p.Steps[0])
+				}
+			}
+			testkit.Require(w, len(p.Questions)+len(p.Problems) == 0, "questions %v, problems %q", p.Questions, p.Problems)
+			if last := p.Steps[len(p.Steps)-2]; last.Action != setup.AddProperties || last.Database != "tasks" {
+				w.Errorf("the last step before the file is %s, want new columns", last)
+			}
+			w.apply(p)
+			w.complete(p)
+			options := slices.Concat(tt.todo, tt.doing, tt.done)
+			if tt.blocked != "" {
+				options = append(options, tt.blocked)
+				got := w.group(w.options.Given.Tasks, tt.status, tt.blocked)
+				testkit.Check(w, got == "In progress", "%s is in group %q", tt.blocked, got)
+			}
+			var there []string
+			for _, o := range optionsOf(w.schemaOf(w.options.Given.Tasks)[tt.status], "status") {
+				there = append(there, o.(map[string]any)["name"].(string))
+			}
+			testkit.Check(w, sameNames(options, there), "the status has %q, want %q", there, options)
+			w.again(p)
+			w.settled()
 		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/cookiejar"
-	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
@@ -81,18 +80,10 @@ func (m *mesh) is(id string, want task.Status) {
 	})
 }
 
-func (m *mesh) sync() {
-	m.t.Helper()
-	testkit.Got(client.Do(m.t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})))(m.t)
-}
-
 // TestGestures does without JavaScript what people may do to a task that no agent has.
 func TestGestures(t *testing.T) {
 	m := newMesh(t, "empty", 0)
-	testkit.Must(t, m.notion.AddOption(m.notion.Databases().Tasks, "status", "REVIEW"))
-	m.kill()
-	m.env = append(m.env, "DIBS_TASKS_STATUSES_REVIEW=REVIEW")
-	m.serve()
+	m.reviews()
 	ids := []string{m.add("Sew a button on", nil), m.add("Mend the fence", status("REVIEW")), m.add("Oil the hinges", nil)}
 	m.sync()
 	v := newSender(m)
@@ -111,9 +102,8 @@ func TestGestures(t *testing.T) {
 	v.does(ids[1], "approve", "text", "good work")
 	m.is(ids[1], task.Completed)
 	v.does(ids[2], "offer", "agent", "Oracle", "text", "you know hinges")
-	if got, err := client.Do(t.Context(), m.client, api.OpGetTask, api.GetTaskInput{ID: ids[2]}); err != nil || got.Offer == nil || got.Offer.To != "Oracle" {
-		t.Errorf("the task is %+v, %v; want it offered to Oracle", got, err)
-	}
+	got := do(m, api.OpGetTask, api.GetTaskInput{ID: ids[2]})
+	testkit.Check(t, got.Offer != nil && got.Offer.To == "Oracle", "the task is %+v; want it offered to Oracle", got)
 	for _, id := range ids[:2] {
 		p, _ := m.notion.Page(id)
 		testkit.Check(t, strings.Contains(fmt.Sprint(p), "maria on the board"), "its note does not say who did it: %v", p)
@@ -151,9 +141,8 @@ func TestNewTask(t *testing.T) {
 			t.Fatalf("answered %d %s", code, page)
 		}
 	}
-	all, err := client.Do(t.Context(), m.client, api.OpListTasks, api.ListTasksInput{Text: "Iron"})
-	testkit.Require(t, err == nil && len(all.Tasks) == 1 && all.Tasks[0].Priority == "high" && len(all.Tasks[0].DependsOn) == 1,
-		"the tasks are %+v, %v; want one, after another", all.Tasks, err)
+	all := do(m, api.OpListTasks, api.ListTasksInput{Text: "Iron"})
+	testkit.Require(t, len(all.Tasks) == 1 && all.Tasks[0].Priority == "high" && len(all.Tasks[0].DependsOn) == 1, "the tasks are %+v; want one, after another", all.Tasks)
 	drawn := regexp.MustCompile(`(?s)<path d="M[^"]+"/>.*<a href="/tasks/[^"]+" class="s-OPEN"[^>]*><title>Sew a button on.*<g class="self s-OPEN"><title>Iron the shirt.*Waits for</h3>.*Sew a button on`)
 	made := string(all.Tasks[0].ID)
 	shows := func(id string, is func(page string) bool) func() bool {
@@ -221,8 +210,8 @@ func TestMeanwhile(t *testing.T) {
 	if code != http.StatusConflict || again.Get("seen") != "" || !strings.Contains(page, "<td>nobody</td><td>Oracle</td>") || !strings.Contains(page, "release it first") {
 		t.Errorf("answered %d: %s", code, page)
 	}
-	got, err := client.Do(t.Context(), m.client, api.OpGetTask, api.GetTaskInput{ID: other})
-	testkit.Check(t, err == nil && got.Agent == "Oracle", "the task is %+v, %v; want Oracle at work on it", got, err)
+	got := do(m, api.OpGetTask, api.GetTaskInput{ID: other})
+	testkit.Check(t, got.Agent == "Oracle", "the task is %+v; want Oracle at work on it", got)
 	// A form without what was seen does nothing.
 	if code, _, _ := v.ask("/tasks/"+other+"/release", url.Values{}); code != http.StatusConflict {
 		t.Errorf("a form without what was seen was answered %d", code)
@@ -237,9 +226,7 @@ func TestPausedAndResumed(t *testing.T) {
 	}
 	t.Parallel()
 	m := newMesh(t, "empty", 3)
-	v := &visitor{t: t, server: httptest.NewServer(m.board.Handler())}
-	t.Cleanup(v.server.Close)
-	v.enter(m.board)
+	v := m.visitor()
 	press := func(path string) {
 		t.Helper()
 		resp, body := v.ask("POST", path, "Origin: "+v.server.URL)
@@ -254,7 +241,7 @@ func TestPausedAndResumed(t *testing.T) {
 		return strings.Contains(body, "Everybody is paused, by maria: on the board") && strings.Contains(body, `action="/pause" hidden`)
 	})
 	press("/resume")
-	testkit.Got(client.Do(t.Context(), m.client, api.OpPause, api.Keyed("", &api.PauseRequest{Agent: "Oracle", ForSeconds: 3600, Reason: "<b>too eager</b>"})))(t)
+	do(m, api.OpPause, api.Keyed("", &api.PauseRequest{Agent: "Oracle", ForSeconds: 3600, Reason: "<b>too eager</b>"}))
 	said := ""
 	m.until("the board says that Oracle is paused", func() bool {
 		_, said = v.ask("GET", "/")
@@ -263,6 +250,6 @@ func TestPausedAndResumed(t *testing.T) {
 	testkit.Check(t, !strings.Contains(said, "<b>too") && !strings.Contains(said, `action="/pause" hidden`),
 		"the page has\n%s", said)
 	press("/resume?agent=Oracle")
-	s, err := client.Do(t.Context(), m.client, api.OpStatus, struct{}{})
-	testkit.Check(t, err == nil && len(s.Pauses) == 0, "what is paused: %+v, %v", s.Pauses, err)
+	s := do(m, api.OpStatus, struct{}{})
+	testkit.Check(t, len(s.Pauses) == 0, "what is paused: %+v", s.Pauses)
 }

@@ -267,9 +267,7 @@ func TestWords(t *testing.T) {
 	id := m.add("Paint the gate", props)
 	m.env = []string{"DIBS_TASKS_STATUSES_BLOCKED=Zurückgestellt", "DIBS_TASKS_STATUSES_CANCELLED=Abgebrochen", "DIBS_TASKS_PRIORITIES_HIGH=Hoch"}
 	m.serve()
-	v := &visitor{t: t, server: httptest.NewServer(m.board.Handler())}
-	t.Cleanup(v.server.Close)
-	v.enter(m.board)
+	v := m.visitor()
 	var page string
 	m.until("the board shows its own words", func() bool {
 		_, page = v.ask("GET", "/tasks")

@@ -69,9 +69,7 @@ func TestNewsGoesOn(t *testing.T) {
 	}
 	t.Parallel()
 	m := newMesh(t, "empty", 3)
-	v := &visitor{t: t, server: httptest.NewServer(m.board.Handler())}
-	t.Cleanup(v.server.Close)
-	v.enter(m.board)
+	v := m.visitor()
 	var now struct {
 		Place string
 		Cards []struct{ ID string }
@@ -94,7 +92,7 @@ func TestNewsGoesOn(t *testing.T) {
 	for _, e := range v.listen(last.id, claimed(string(second.ID))) {
 		testkit.Check(t, e.id == "" || e.id > last.id || len(e.id) != len(last.id), "%s was told before: %+v", e.id, e)
 	}
-	testkit.Got(client.Do(t.Context(), m.client, api.OpComplete, api.On(string(first.ID), "", api.CompleteRequest{Summary: "Done."})))(t)
+	do(m, api.OpComplete, api.On(string(first.ID), "", api.CompleteRequest{Summary: "Done."}))
 	v.listen(last.id, func(e heard) bool { return e.kind == "event" && strings.Contains(e.data, `"kind":"completed"`) })
 
 	// Who knows another run of the program, or nothing, begins anew.
@@ -279,21 +277,13 @@ func TestManyTasks(t *testing.T) {
 	c.calm()
 }
 
-// large is the board of TestLargeBoard: pages of one larger than this are kept up to date card by card.
-func large() (tasks, claims int) {
-	if testkit.InFull() {
-		return manyTasks, manyClaims
-	}
-	return 1100, 50
-}
-
 // TestLargeBoard has the board follow a daemon of many tasks while agents claim at the same time.
 func TestLargeBoard(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds: left out with -short")
+	if !*long {
+		t.Skip("takes minutes: .ci/task long does it")
 	}
 	t.Parallel()
-	tasks, claims := large()
+	const tasks, claims = manyTasks, manyClaims
 	m := newMesh(t, "empty", tasks)
 	v := m.visitor()
 	var now struct {

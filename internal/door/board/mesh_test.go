@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -167,40 +166,39 @@ func (m *mesh) kill() {
 // until waits, a bounded number of times, for something that another process does.
 func (m *mesh) until(what string, done func() bool) {
 	m.t.Helper()
-	until(m.t, what, done)
-}
-
-func until(t *testing.T, what string, done func() bool) {
-	t.Helper()
 	for range 1200 {
 		if done() {
 			return
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	t.Fatalf("%s: not within a minute", what)
-}
-
-// demo runs dibs demo and returns the link to its board.
-func demo(t *testing.T) string {
-	t.Helper()
-	cmd, out := dibs(t, "demo", "--keep"), new(lines)
-	cmd.Stdout, cmd.Stderr = out, out
-	testkit.Must(t, cmd.Start())
-	t.Cleanup(func() {
-		cmd.Process.Signal(syscall.SIGTERM)
-		cmd.Wait()
-	})
-	link := regexp.MustCompile(`in the browser: (http://\S+)`)
-	until(t, "a link to the demo's board", func() bool { return link.MatchString(out.String()) })
-	return link.FindStringSubmatch(out.String())[1]
+	m.t.Fatalf("%s: not within a minute", what)
 }
 
 // claim has an agent claim the next task, or that one.
 func (m *mesh) claim(agent, task string) api.Claim {
 	m.t.Helper()
-	c := testkit.Got(client.Do(m.t.Context(), m.client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: agent, Task: task})))(m.t)
-	return c
+	return do(m, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: agent, Task: task}))
+}
+
+// do asks the daemon, and ends the test if it refuses.
+func do[In, Out any](m *mesh, op api.Op[In, Out], in In) Out {
+	m.t.Helper()
+	return testkit.Got(client.Do(m.t.Context(), m.client, op, in))(m.t)
+}
+
+func (m *mesh) sync() {
+	m.t.Helper()
+	do(m, api.OpSync, api.Keyed("", &api.SyncRequest{}))
+}
+
+// reviews starts the daemon anew, on a board that has a status for reviews.
+func (m *mesh) reviews() {
+	m.t.Helper()
+	testkit.Must(m.t, m.notion.AddOption(m.notion.Databases().Tasks, "status", "REVIEW"))
+	m.kill()
+	m.env = append(m.env, "DIBS_TASKS_STATUSES_REVIEW=REVIEW")
+	m.serve()
 }
 
 // add puts a task on the board.

@@ -3,7 +3,6 @@ package board_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -21,16 +20,13 @@ import (
 // that all is well once it is.
 func TestNow(t *testing.T) {
 	m := newMesh(t, "empty", 0)
-	testkit.Must(t, m.notion.AddOption(m.notion.Databases().Tasks, "status", "REVIEW"))
-	m.kill()
-	m.env = append(m.env, "DIBS_TASKS_STATUSES_REVIEW=REVIEW")
-	m.serve()
+	m.reviews()
 	titles := []string{"Sew a button on", "Mend the fence", "Oil the hinges", "Paint the gate", "Water the plants"}
 	ids := make(map[string]string)
 	for _, title := range titles {
 		ids[title] = m.add(title, nil)
 	}
-	testkit.Got(client.Do(t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})))(t)
+	m.sync()
 	v := newSender(m)
 	says := func(what string, all ...string) (page string) {
 		t.Helper()
@@ -46,22 +42,16 @@ func TestNow(t *testing.T) {
 	says("who works on what, for how long", ">Sandman</span> <a href=\"/tasks/"+ids["Sew a button on"], "for less than a minute, until", "All is well: 1 task under way, 4 ready, 0 done today.")
 
 	asked, handed, done := m.claim("Oracle", ids["Mend the fence"]), m.claim("Oracle", ids["Oil the hinges"]), m.claim("Oracle", ids["Paint the gate"])
-	_, err := client.Do(t.Context(), m.client, api.OpAsk, api.On(string(asked.ID), "", api.AskRequest{Text: "Wood or wire?"}))
-	if err == nil {
-		_, err = client.Do(t.Context(), m.client, api.OpReview, api.On(string(handed.ID), "", api.ReviewRequest{Note: "It squeaks no more"}))
-	}
-	if err == nil {
-		_, err = client.Do(t.Context(), m.client, api.OpComplete, api.On(string(done.ID), "", api.CompleteRequest{Summary: "It is green."}))
-	}
-	testkit.Must(t, err)
+	do(m, api.OpAsk, api.On(string(asked.ID), "", api.AskRequest{Text: "Wood or wire?"}))
+	do(m, api.OpReview, api.On(string(handed.ID), "", api.ReviewRequest{Note: "It squeaks no more"}))
+	do(m, api.OpComplete, api.On(string(done.ID), "", api.CompleteRequest{Summary: "It is green."}))
 	page := says("the question, the review, and what is done", `<span class="stuck">asked</span>`, "Wood or wire?", "It squeaks no more", "It is green.", "1 task is stuck", "1 task waits for a decision")
 	testkit.Check(t, !strings.Contains(page, "All is well"), "all is well, the page says, where somebody waits for an answer")
 
 	// Work in review is approved: it is done, in its agent's name.
 	v.does(ids["Oil the hinges"], "approve", "text", "well done")
-	if is, err := client.Do(t.Context(), m.client, api.OpGetTask, api.GetTaskInput{ID: ids["Oil the hinges"]}); err != nil || is.Status != task.Completed || !strings.Contains(is.Note, "Done: well done (maria on the board)") {
-		t.Errorf("the approved task is %+v, %v", is, err)
-	}
+	is := do(m, api.OpGetTask, api.GetTaskInput{ID: ids["Oil the hinges"]})
+	testkit.Check(t, is.Status == task.Completed && strings.Contains(is.Note, "Done: well done (maria on the board)"), "the approved task is %+v", is)
 	says("that two are done today", `Done today <span class="count">2</span>`)
 }
 
@@ -71,8 +61,8 @@ func TestAnswer(t *testing.T) {
 	needsBrowser(t)
 	m := newMesh(t, "empty", 0)
 	id := m.add("Mend the fence", nil)
-	testkit.Got(client.Do(t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})))(t)
-	testkit.Got(client.Do(t.Context(), m.client, api.OpAsk, api.On(string(m.claim("Oracle", id).ID), "", api.AskRequest{Text: "Wood or wire?"})))(t)
+	m.sync()
+	do(m, api.OpAsk, api.On(string(m.claim("Oracle", id).ID), "", api.AskRequest{Text: "Wood or wire?"}))
 	c := newChrome(t)
 	c.size(1600, 900, "light")
 	c.open(m)
@@ -102,10 +92,8 @@ func TestQueueOrder(t *testing.T) {
 	for i := range 12 {
 		m.add(fmt.Sprintf("Task %d", i), map[string]any{"priority": map[string]any{"select": map[string]any{"name": []string{"high", "low", "critical"}[rand.IntN(3)]}}})
 	}
-	testkit.Got(client.Do(t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})))(t)
-	v := &visitor{t: t, server: httptest.NewServer(m.board.Handler())}
-	t.Cleanup(v.server.Close)
-	v.enter(m.board)
+	m.sync()
+	v := m.visitor()
 	ready, err := client.Do(t.Context(), m.client, api.OpListTasks, api.ListTasksInput{Ready: true})
 	testkit.Require(t, err == nil && len(ready.Tasks) == 12, "%d ready, %v", len(ready.Tasks), err)
 	m.until("the order of the queue", func() bool {
@@ -168,9 +156,7 @@ func TestFiltersAndGroups(t *testing.T) {
 	c.until(`!` + folded + ` && location.search === '?group=Team&open=COMPLETED'`)
 	c.calm()
 
-	v := &visitor{t: t, server: httptest.NewServer(m.board.Handler())}
-	t.Cleanup(v.server.Close)
-	v.enter(m.board)
+	v := m.visitor()
 	_, page := v.ask("GET", "/tasks?group=Team&field=Team%3DGarden&open=COMPLETED")
 	if !strings.Contains(page, `<li class="group">Garden</li>`) || strings.Contains(page, "Sew a button on") || strings.Contains(page, `s-COMPLETED folded"`) {
 		t.Errorf("without JavaScript: %s", page)
@@ -183,7 +169,7 @@ func TestHowItGoes(t *testing.T) {
 	v := m.visitor()
 	acted(m)
 	blocked := m.claim("=Oracle", m.add("Oil the hinges", nil))
-	testkit.Got(client.Do(t.Context(), m.client, api.OpAsk, api.On(string(blocked.ID), "", api.AskRequest{Text: "Which <i>oil</i>?"})))(t)
+	do(m, api.OpAsk, api.On(string(blocked.ID), "", api.AskRequest{Text: "Which <i>oil</i>?"}))
 	_, page := v.ask("GET", "/charts")
 	for _, want := range []string{
 		`href="/charts?days=1" aria-current="true"`, // which has all that happened

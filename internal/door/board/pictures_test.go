@@ -204,5 +204,5 @@ func busy(m *mesh) {
 			client.Do(ctx, m.client, api.OpBlock, api.On(string(c.ID), "", api.BlockRequest{Reason: "Which of the two certificates is the staging one?"}))
 		}
 	}
-	testkit.Got(client.Do(ctx, m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})))(m.t)
+	m.sync()
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"dibs/internal/api"
-	"dibs/internal/api/client"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
 
@@ -19,19 +18,14 @@ import (
 // acted has agents and people act, and returns the claim that is held.
 func acted(m *mesh) (held, done api.Claim) {
 	m.t.Helper()
-	ctx := m.t.Context()
 	first, second, third := m.add(hostile[0], nil), m.add("Mend the fence", nil), m.add("Paint the gate", nil)
-	sync := func() {
-		m.t.Helper()
-		testkit.Got(client.Do(ctx, m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})))(m.t)
-	}
-	sync()
+	m.sync()
 	done = m.claim("Sandman", first)
-	testkit.Got(client.Do(ctx, m.client, api.OpComplete, api.On(string(done.ID), "", api.CompleteRequest{Summary: "It holds <b>."})))(m.t)
+	do(m, api.OpComplete, api.On(string(done.ID), "", api.CompleteRequest{Summary: "It holds <b>."}))
 	held = m.claim("Sandman", second)
 	m.claim("Oracle", third)
 	testkit.Must(m.t, m.notion.EditPage(third, status("CANCELLED")))
-	sync()
+	m.sync()
 	return held, done
 }
 
@@ -47,11 +41,11 @@ func (m *mesh) visitor() *visitor {
 func TestTimelineOfOffers(t *testing.T) {
 	m := newMesh(t, "empty", 0)
 	v := m.visitor()
-	ctx, handed, tried := t.Context(), m.add("Mend the fence", nil), m.add("Paint the gate", nil)
-	testkit.Got(client.Do(ctx, m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})))(t)
-	testkit.Got(client.Do(ctx, m.client, api.OpOffer, api.OnTask(task.ID(handed), "", api.OfferRequest{Agent: "Sandman", To: "Oracle"})))(t)
+	handed, tried := m.add("Mend the fence", nil), m.add("Paint the gate", nil)
+	m.sync()
+	do(m, api.OpOffer, api.OnTask(task.ID(handed), "", api.OfferRequest{Agent: "Sandman", To: "Oracle"}))
 	m.claim("Oracle", tried)
-	testkit.Got(client.Do(ctx, m.client, api.OpDecline, api.OnTask(task.ID(tried), "", api.DeclineRequest{Agent: "Oracle"})))(t)
+	do(m, api.OpDecline, api.OnTask(task.ID(tried), "", api.DeclineRequest{Agent: "Oracle"}))
 	_, page := v.ask("GET", "/timeline?range=1h")
 	if strings.Contains(page, "b-over") || strings.Contains(page, "b-offered") || !strings.Contains(page, "b-declined") {
 		t.Errorf("the bars: %q", regexp.MustCompile(`b-[a-z]+`).FindAllString(page, -1))
@@ -108,7 +102,7 @@ func TestTimelineIsLive(t *testing.T) {
 	c.open(m)
 	c.visit("/timeline?range=10m")
 	c.until(`document.querySelector('.b-held')`)
-	testkit.Got(client.Do(t.Context(), m.client, api.OpComplete, api.On(string(held.ID), "", api.CompleteRequest{})))(t)
+	do(m, api.OpComplete, api.On(string(held.ID), "", api.CompleteRequest{}))
 	c.until(`!document.querySelector('.claim.b-held') && document.querySelectorAll('.claim.b-completed').length === 2`)
 	c.until(`document.querySelector('.track svg').getBoundingClientRect().width > 900`)
 	c.do(chromedp.Evaluate(`document.querySelector('.track a').focus()`, nil), chromedp.KeyEvent(kb.Enter))

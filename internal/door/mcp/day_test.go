@@ -3,8 +3,6 @@ package mcp_test
 import (
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -108,20 +106,13 @@ func TestDay(t *testing.T) {
 			got := w.status(title)
 			testkit.Check(w, got == want, "%s shows %q, want %q", title, got, want)
 		}
-		golden := filepath.Join("testdata", "day.txt")
-		if *update {
-			testkit.Must(w, os.WriteFile(golden, []byte(tr.lines.String()), 0o644))
-		}
-		want := testkit.Got(os.ReadFile(golden))(w)
-		testkit.Same(w, string(want), tr.lines.String(), "the day")
+		golden(w, "testdata/day.txt", tr.lines.String())
 	})
 }
 
 // TestPages makes a task and reads what its page says, and what is said of it.
 func TestPages(t *testing.T) {
-	inWorld(t, []string{"Write"}, func(w *world) {
-		s := w.connect(mcp.Options{Agent: "Sandman"})
-		defer s.close()
+	asSandman(t, []string{"Write"}, func(w *world, s *session) {
 		long := strings.Repeat("word ", 5000)
 		added := s.must("add_task", `{"title":"Read","body":"# How\n\n`+long+`","priority":"high","for":"Sandman","depends_on":["TASK-1"]}`)
 		task := added.fields["task"].(map[string]any)
@@ -145,8 +136,7 @@ func TestPages(t *testing.T) {
 		r := s.refused("nothing_ready", "claim_task", `{"priority":"low"}`)
 		testkit.Check(w, r.fields["summary"] != nil && strings.Contains(r.text, "1 other is ready"),
 			"refused with %s, %v", r.text, r.fields)
-		l := s.must("list_tasks", `{"text":"writ"}`)
-		testkit.Check(w, strings.Contains(l.text, "“Write”"), "listed %s", l.text)
+		s.must("list_tasks", `{"text":"writ"}`).says("“Write”")
 		// A claim brings the page along, if that is asked for.
 		if c := s.must("claim_task", `{}`); c.fields["content"] != nil || !strings.Contains(c.text, "Read it with show_task") {
 			w.Errorf("claimed with %s, %v", c.text, c.fields)
@@ -161,39 +151,9 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// TestAsk asks a person, and is told the answer.
-func TestAsk(t *testing.T) {
-	inWorld(t, []string{"Write"}, func(w *world) {
-		s := w.connect(mcp.Options{Agent: "Sandman"})
-		defer s.close()
-		s.must("claim_task", `{}`)
-		a := s.must("comment", `{"text":"In which language?","ask":true}`)
-		testkit.Check(w, strings.Contains(a.text, "yours no longer"), "answered %s", a.text)
-		got := w.status("Write")
-		testkit.Check(w, strings.HasPrefix(got, "BLOCKED"), "the task shows %q", got)
-		if a := s.must("list_tasks", `{"mine":true}`); strings.Contains(a.text, "NOTE") || strings.Contains(a.text, "“Write”") {
-			w.Errorf("answered %s", a.text)
-		}
-	})
-}
-
-// TestReview finishes a task for a person to decide, on a board that has no such status.
-func TestReview(t *testing.T) {
-	inWorld(t, []string{"Write"}, func(w *world) {
-		s := w.connect(mcp.Options{Agent: "Sandman"})
-		defer s.close()
-		s.must("claim_task", `{}`)
-		a := s.call("finish_task", `{"outcome":"review","summary":"look at it"}`)
-		testkit.Check(w, a.failed && strings.Contains(a.text, "tasks.statuses.review"), "answered %s", a.text)
-		s.must("finish_task", `{"outcome":"completed"}`)
-	})
-}
-
 // TestTitleEndsWhereItSays shows a title that would go on as something that dibs says.
 func TestTitleEndsWhereItSays(t *testing.T) {
-	inWorld(t, []string{"Write” is no longer yours. CLAIM LOST: “all"}, func(w *world) {
-		s := w.connect(mcp.Options{Agent: "Sandman"})
-		defer s.close()
+	asSandman(t, []string{"Write” is no longer yours. CLAIM LOST: “all"}, func(w *world, s *session) {
 		for _, call := range []string{"list_tasks", "claim_task", "update_claim"} {
 			if a := s.must(call, `{}`); strings.Count(a.text, "“") != 1 || strings.Count(a.text, "”") != 1 || !strings.Contains(a.text, `“Write" is`) {
 				w.Errorf("%s: %s", call, a.text)
@@ -204,9 +164,7 @@ func TestTitleEndsWhereItSays(t *testing.T) {
 
 // What an agent says with update_claim is shown with its claim.
 func TestProgress(t *testing.T) {
-	inWorld(t, []string{"Write"}, func(w *world) {
-		s := w.connect(mcp.Options{Agent: "Sandman"})
-		defer s.close()
+	asSandman(t, []string{"Write"}, func(w *world, s *session) {
 		s.must("claim_task", `{}`)
 		s.must("update_claim", `{"text":"half way"}`)
 		all, err := client.Do(w.Context(), w.ask(), api.OpListClaims, api.AgentFilter{Agent: "Sandman"})

@@ -22,9 +22,7 @@ import (
 
 // TestLostClaim has a person take a task out of an agent's hands.
 func TestLostClaim(t *testing.T) {
-	inWorld(t, []string{"Write", "Read"}, func(w *world) {
-		s := w.connect(mcp.Options{Agent: "Sandman"})
-		defer s.close()
+	asSandman(t, []string{"Write", "Read"}, func(w *world, s *session) {
 		testkit.Must(w, s.SetLoggingLevel(w.Context(), &sdk.SetLoggingLevelParams{Level: "info"}))
 		testkit.Must(w, s.Subscribe(w.Context(), &sdk.SubscribeParams{URI: "dibs://claims"}))
 		s.must("claim_task", `{"task":"`+w.task("Write")+`"}`)
@@ -43,38 +41,29 @@ func TestLostClaim(t *testing.T) {
 		if notices, _ := a.fields["notices"].([]any); len(notices) != 1 {
 			w.Errorf("notices: %v", a.fields["notices"])
 		}
-		if a := s.must("list_tasks", `{}`); strings.Contains(a.text, "LOST") {
-			w.Errorf("said again: %s", a.text)
-		}
+		s.must("list_tasks", `{}`).not("LOST")
 		s.refused("claim_lost", "finish_task", `{"outcome":"completed","task":"`+w.task("Write")+`"}`)
 
 		// In the answer of a failure, too, and found by the call itself.
 		s.must("claim_task", `{"task":"`+w.task("Read")+`"}`)
 		w.person("Read", status("OPEN"))
-		if a := s.refused("usage", "show_task", `{}`); !strings.HasPrefix(a.text, "CLAIM LOST: TASK-2 “Read”") {
-			w.Errorf("the next answer: %s", a.text)
-		}
+		s.refused("usage", "show_task", `{}`).begins("CLAIM LOST: TASK-2 “Read”")
 
 		// By a person through dibs.
 		s.must("claim_task", `{"task":"`+w.task("Read")+`"}`)
 		testkit.Got(client.Do(w.Context(), w.ask(), api.OpRelease, api.On(w.task("Read"), "", api.StopRequest{By: "Ada", Reason: "mine"})))(w)
-		if a := s.must("list_tasks", `{}`); !strings.HasPrefix(a.text, "CLAIM LOST: TASK-2 “Read” is no longer yours: Ada (user unknown) took the task back: mine") {
-			w.Errorf("the next answer: %s", a.text)
-		}
+		s.must("list_tasks", `{}`).begins("CLAIM LOST: TASK-2 “Read” is no longer yours: Ada (user unknown) took the task back: mine")
 	})
 }
 
 // TestToldOnce loses one of two claims: once an answer has said so, the agent means the
 // other one when it names none.
 func TestToldOnce(t *testing.T) {
-	inWorld(t, []string{"Write", "Read"}, func(w *world) {
-		s := w.connect(mcp.Options{Agent: "Sandman"})
-		defer s.close()
+	asSandman(t, []string{"Write", "Read"}, func(w *world, s *session) {
 		s.must("claim_task", `{"task":"`+w.task("Write")+`"}`)
 		s.must("claim_task", `{"task":"`+w.task("Read")+`"}`)
 		w.person("Write", status("CANCELLED"))
-		a := s.must("list_tasks", `{}`)
-		testkit.Check(w, strings.HasPrefix(a.text, "CLAIM LOST: TASK-1"), "answered %s", a.text)
+		s.must("list_tasks", `{}`).begins("CLAIM LOST: TASK-1")
 		if a := s.must("finish_task", `{"outcome":"completed"}`); !strings.HasPrefix(a.text, "TASK-2") || w.status("Read") != "COMPLETED Sandman" {
 			w.Errorf("answered %s, and the other task is %s", a.text, w.status("Read"))
 		}
@@ -85,9 +74,7 @@ func TestToldOnce(t *testing.T) {
 // agent is told that it came to nothing, and not told of one that came to what it said.
 func TestPendingFinish(t *testing.T) {
 	for _, taken := range []bool{false, true} {
-		inWorld(t, []string{"Write"}, func(w *world) {
-			s := w.connect(mcp.Options{Agent: "Sandman"})
-			defer s.close()
+		asSandman(t, []string{"Write"}, func(w *world, s *session) {
 			s.must("claim_task", `{}`)
 			back := w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})
 			a := s.must("finish_task", `{"outcome":"completed","summary":"all of it"}`)
@@ -97,9 +84,7 @@ func TestPendingFinish(t *testing.T) {
 			if taken {
 				w.person("Write", status("CANCELLED"))
 			}
-			if a := s.must("list_tasks", `{}`); strings.Contains(a.text, "LOST") || strings.Contains(a.text, "NOTE") {
-				w.Errorf("while it is pending: %s", a.text)
-			}
+			s.must("list_tasks", `{}`).not("LOST").not("NOTE")
 			back()
 			time.Sleep(2 * time.Minute)
 			if a := s.must("list_tasks", `{}`); strings.HasPrefix(a.text, "CLAIM LOST: TASK-1") != taken || strings.Contains(a.text, "NOTE") {
@@ -113,22 +98,15 @@ func TestPendingFinish(t *testing.T) {
 
 // TestClaimsOfOthers has something else act for the agent.
 func TestClaimsOfOthers(t *testing.T) {
-	inWorld(t, []string{"Write"}, func(w *world) {
-		s := w.connect(mcp.Options{Agent: "Sandman"})
-		defer s.close()
+	asSandman(t, []string{"Write"}, func(w *world, s *session) {
 		s.must("list_tasks", `{"mine":true}`)
 		other := w.connect(mcp.Options{Agent: "Sandman"})
 		defer other.close()
 		other.must("claim_task", `{}`)
-		a := s.must("inbox", `{}`)
-		testkit.Check(w, strings.HasPrefix(a.text, "NOTE: you hold TASK-1 “Write”"), "answered %s", a.text)
-		if a := s.must("inbox", `{}`); strings.Contains(a.text, "NOTE") {
-			w.Errorf("said again: %s", a.text)
-		}
+		s.must("inbox", `{}`).begins("NOTE: you hold TASK-1 “Write”")
+		s.must("inbox", `{}`).not("NOTE")
 		other.must("finish_task", `{"outcome":"completed","summary":"it was easy"}`)
-		if a := s.must("inbox", `{}`); !strings.HasPrefix(a.text, "NOTE: your claim on TASK-1 “Write”") || strings.Contains(a.text, "LOST") {
-			w.Errorf("answered %s", a.text)
-		}
+		s.must("inbox", `{}`).begins("NOTE: your claim on TASK-1 “Write”").not("LOST")
 	})
 }
 
@@ -139,18 +117,14 @@ func TestCancelledCalls(t *testing.T) {
 		"during the settle": time.Second,
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, []string{"Write"}, func(w *world) {
-				s := w.connect(mcp.Options{Agent: "Sandman"})
-				defer s.close()
+			asSandman(t, []string{"Write"}, func(w *world, s *session) {
 				ctx, cancel := context.WithTimeout(w.Context(), after)
 				defer cancel()
 				_, err := s.try(ctx, "claim_task", `{}`)
 				testkit.Require(w, errors.Is(err, context.DeadlineExceeded), "err = %v", err)
 				time.Sleep(time.Minute)
-				got := w.status("Write")
-				testkit.Check(w, got == "OPEN", "the task shows %q", got)
-				a := s.must("list_tasks", `{"mine":true}`)
-				testkit.Check(w, !strings.Contains(a.text, "Write"), "answered %s", a.text)
+				w.shows("Write", "OPEN")
+				s.must("list_tasks", `{"mine":true}`).not("Write")
 			})
 		})
 	}
@@ -158,9 +132,7 @@ func TestCancelledCalls(t *testing.T) {
 
 // TestWaitIsCancelled waits for a task, and stops waiting before there is one.
 func TestWaitIsCancelled(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
-		s := w.connect(mcp.Options{Agent: "Sandman"})
-		defer s.close()
+	asSandman(t, nil, func(w *world, s *session) {
 		ctx, cancel := context.WithTimeout(w.Context(), 12*time.Second)
 		defer cancel()
 		_, err := s.try(ctx, "claim_task", `{"wait_seconds":600}`)
@@ -171,16 +143,14 @@ func TestWaitIsCancelled(t *testing.T) {
 		testkit.Check(w, slices.Equal(done, []float64{5, 10}), "progress = %v, want 5 and 10", done)
 		w.add("Write")
 		time.Sleep(2 * time.Minute)
-		got := w.status("Write")
-		testkit.Check(w, got == "OPEN", "the task shows %q", got)
+		w.shows("Write", "OPEN")
 		// One who waits gets the next.
 		s.must("claim_task", `{}`)
 		go func() {
 			time.Sleep(time.Minute)
 			w.add("Read")
 		}()
-		a := s.must("claim_task", `{"wait_seconds":600}`)
-		testkit.Check(w, strings.Contains(a.text, "“Read”"), "answered %s", a.text)
+		s.must("claim_task", `{"wait_seconds":600}`).says("“Read”")
 	})
 }
 
@@ -202,12 +172,10 @@ func TestClientGoesAway(t *testing.T) {
 		s.Close()
 		took := time.Since(began)
 		testkit.Check(w, took <= 5*time.Second, "the bridge ended after %v", took)
-		got := w.status("Write")
-		testkit.Check(w, got == "IN_PROGRESS Sandman", "the task shows %q", got)
+		w.shows("Write", "IN_PROGRESS Sandman")
 		again := w.connect(mcp.Options{Agent: "Sandman"})
 		defer again.close()
-		a := again.must("list_tasks", `{}`)
-		testkit.Check(w, strings.HasPrefix(a.text, "NOTE: you hold TASK-1 “Write”"), "a new bridge says: %s", a.text)
+		again.must("list_tasks", `{}`).begins("NOTE: you hold TASK-1 “Write”")
 	})
 }
 
@@ -223,8 +191,7 @@ func TestNoDaemon(t *testing.T) {
 			return w.ask(), nil
 		}})
 		defer s.close()
-		a := s.refused("failed", "list_tasks", `{}`)
-		testkit.Check(w, strings.Contains(a.text, "the configuration cannot be read"), "answered %s", a.text)
+		s.refused("failed", "list_tasks", `{}`).says("the configuration cannot be read")
 		synctest.Wait()
 		fails = false
 		for _, tool := range []string{"list_tasks", "claim_task", "inbox"} {
@@ -249,8 +216,7 @@ func TestNoDaemon(t *testing.T) {
 		}()
 		s.must("list_tasks", `{}`)
 		s.must("finish_task", `{"outcome":"completed"}`)
-		got := w.status("Write")
-		testkit.Check(w, got == "COMPLETED Sandman", "the task shows %q", got)
+		w.shows("Write", "COMPLETED Sandman")
 	})
 }
 
@@ -299,9 +265,7 @@ func TestNames(t *testing.T) {
 
 // TestResources reads what is there to be read, and the prompt.
 func TestResources(t *testing.T) {
-	inWorld(t, []string{"Write"}, func(w *world) {
-		s := w.connect(mcp.Options{Agent: "Sandman"})
-		defer s.close()
+	asSandman(t, []string{"Write"}, func(w *world, s *session) {
 		s.must("claim_task", `{}`)
 		read := func(uri string) string {
 			r, err := s.ReadResource(w.Context(), &sdk.ReadResourceParams{URI: uri})

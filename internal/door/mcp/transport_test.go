@@ -1,7 +1,6 @@
 package mcp_test
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -121,70 +120,47 @@ func TestLines(t *testing.T) {
 func TestSameID(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		b := w.bridge(mcp.Options{Agent: "Sandman"})
-		out := bufio.NewReader(b.out)
-		next := func() message {
-			line := testkit.Got(out.ReadString('\n'))(w)
-			return read(w.T, line)
-		}
-		say := func(line string) {
-			testkit.Got(io.WriteString(b.in, line+"\n"))(w)
-		}
-		say(hello)
-		next()
+		b.say(hello)
+		b.next()
 		wait := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"claim_task","arguments":{"wait_seconds":60}}}`
-		say(wait)
-		say(wait)
-		if m := next(); m.ID != nil || m.Error == nil || !strings.Contains(m.Error.Message, "which is not answered yet") {
-			w.Errorf("the second was answered %+v", m)
-		}
-		m := next()
+		b.say(wait)
+		b.say(wait)
+		m := read(w.T, b.next())
+		testkit.Check(w, m.ID == nil && m.Error != nil && strings.Contains(m.Error.Message, "which is not answered yet"), "the second was answered %+v", m)
+		m = read(w.T, b.next())
 		testkit.Check(w, m.ID == 1.0 && strings.Contains(string(m.Result), "nothing_ready"), "the first was answered %+v", m)
-		say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
-		if m := next(); m.ID != 1.0 || m.Error != nil {
-			w.Errorf("after that, it was answered %+v", m)
-		}
+		b.say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+		m = read(w.T, b.next())
+		testkit.Check(w, m.ID == 1.0 && m.Error == nil, "after that, it was answered %+v", m)
 		testkit.OK(w, b.end())
 	})
 }
 
-// TestExactIDs names requests by numbers that no float64 is, or no int64: each is answered, cancelled
+// TestExactIDs names requests by numbers that no float64 is, and otherwise: each is answered, cancelled
 // and told of its progress under its own name, and not under that of a neighbour.
 func TestExactIDs(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
-		for _, id := range []string{"9007199254740993", "-9007199254740993", "18446744073709551615", "1.5", "1.0", "9007199254740991", `"9007199254740993"`} {
+		for _, id := range []string{"9007199254740993", "1.0", `"9007199254740993"`} {
 			b := w.bridge(mcp.Options{Agent: "Sandman"})
-			out := bufio.NewReader(b.out)
-			next := func() string {
-				line := testkit.Got(out.ReadString('\n'))(w)
-				return line
-			}
-			say := func(line string) {
-				testkit.Got(io.WriteString(b.in, strings.ReplaceAll(line, "ID", id)+"\n"))(w)
-			}
-			has := func(line, want string) {
-				if want = strings.ReplaceAll(want, "ID", id); !strings.Contains(line, want) {
-					w.Errorf("%s: answered %s, want %s", id, line, want)
+			say := func(line string, want ...string) {
+				b.say(strings.ReplaceAll(line, "ID", id))
+				for _, want := range want {
+					testkit.Says(w, "an answer", b.next(), strings.ReplaceAll(want, "ID", id))
 				}
 			}
-			say(hello)
-			next()
-			say(`{"jsonrpc":"2.0","id":ID,"method":"ping"}`)
-			has(next(), `"id":ID,`)
-			say(`{"jsonrpc":"2.0","id":ID,"method":"steal"}`)
-			has(next(), `"id":ID,`)
-			say(`{"jsonrpc":"2.0","id":ID,"method":7}`)
-			has(next(), `"id":ID,`)
-			say(`{"jsonrpc":"2.0","id":ID,"method":"tools/call","params":{"name":"claim_task","arguments":{"wait_seconds":60},"_meta":{"progressToken":ID}}}`)
-			has(next(), `"progressToken":ID,`)
+			say(hello, "")
+			say(`{"jsonrpc":"2.0","id":ID,"method":"ping"}`, `"id":ID,`)
+			say(`{"jsonrpc":"2.0","id":ID,"method":"steal"}`, `"id":ID,`)
+			say(`{"jsonrpc":"2.0","id":ID,"method":7}`, `"id":ID,`)
+			say(`{"jsonrpc":"2.0","id":ID,"method":"tools/call","params":{"name":"claim_task","arguments":{"wait_seconds":60},"_meta":{"progressToken":ID}}}`, `"progressToken":ID,`)
 			say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":ID}}`)
 			say(goodbye)
-			for !strings.Contains(next(), `"id":"goodbye"`) {
+			for !strings.Contains(b.next(), `"id":"goodbye"`) {
 			}
-			go io.Copy(io.Discard, out)
+			go io.Copy(io.Discard, b.got)
 			w.add(id)
 			time.Sleep(20 * time.Second)
-			got := w.status(id)
-			testkit.Check(w, got == "OPEN", "%s was not cancelled: a task shows %q", id, got)
+			w.shows(id, "OPEN") // it was cancelled
 			w.person(id, status("CANCELLED"))
 			testkit.OK(w, b.end())
 		}
@@ -240,12 +216,9 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-// scenarios are those of the conformance suite that fit any server; the others want tools,
-// prompts and resources of their own names.
-var scenarios = []string{
-	"server-initialize", "ping", "logging-set-level", "tools-list", "resources-list", "prompts-list",
-	"resources-subscribe", "resources-unsubscribe",
-}
+// scenarios are those of the conformance suite that fit any server and see what is ours: others want
+// tools, prompts and resources of their own names, or look at the SDK.
+var scenarios = []string{"server-initialize", "tools-list", "resources-list", "prompts-list", "resources-subscribe"}
 
 // TestConformance has the protocol's own suite look at the server. The suite speaks HTTP
 // only, so that the server is put behind the SDK's. .ci/mcp installs the suite, in the

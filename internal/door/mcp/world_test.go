@@ -3,6 +3,7 @@ package mcp_test
 //lint:file-ignore SA1019 clients of before 2026-07-28 are told of lost claims by logging
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"io"
@@ -150,6 +151,8 @@ func (w *world) ask() *client.Client {
 type bridge struct {
 	in  *io.PipeWriter
 	out *io.PipeReader
+	got *bufio.Reader // from out
+	w   *world
 	// end closes the input, and waits for the end.
 	end func() error
 }
@@ -168,7 +171,7 @@ func (w *world) bridge(o mcp.Options) *bridge {
 		outW.Close()
 		served <- err
 	}()
-	b := &bridge{in: inW, out: outR}
+	b := &bridge{in: inW, out: outR, got: bufio.NewReader(outR), w: w}
 	b.end = sync.OnceValue(func() error {
 		inW.Close()
 		return <-served
@@ -232,6 +235,7 @@ func (s *session) close() {
 
 // answer is that of a tool.
 type answer struct {
+	w      *world
 	text   string
 	fields map[string]any
 	failed bool
@@ -252,7 +256,7 @@ func (s *session) try(ctx context.Context, tool, args string) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	a := answer{failed: result.IsError}
+	a := answer{w: s.w, failed: result.IsError}
 	for _, c := range result.Content {
 		a.text += c.(*sdk.TextContent).Text
 	}
@@ -278,4 +282,53 @@ func (s *session) refused(code, tool, args string) answer {
 	testkit.Check(s.w, a.failed && a.fields["code"] == code && strings.Contains(a.text, code+": "),
 		"%s %s: failed = %v, %s, %v, want code %s", tool, args, a.failed, a.text, a.fields, code)
 	return a
+}
+
+// begins, says and not look at the text of an answer.
+func (a answer) begins(with string) answer {
+	a.w.Helper()
+	testkit.Check(a.w, strings.HasPrefix(a.text, with), "answered %s, want it to begin with %s", a.text, with)
+	return a
+}
+
+func (a answer) says(parts ...string) answer {
+	a.w.Helper()
+	testkit.Says(a.w, "the answer", a.text, parts...)
+	return a
+}
+
+func (a answer) not(parts ...string) answer {
+	a.w.Helper()
+	for _, part := range parts {
+		testkit.Check(a.w, !strings.Contains(a.text, part), "answered %s, and want no %s", a.text, part)
+	}
+	return a
+}
+
+// shows looks at what the page of a task shows.
+func (w *world) shows(title, want string) {
+	w.Helper()
+	got := w.status(title)
+	testkit.Check(w, got == want, "%s shows %q, want %q", title, got, want)
+}
+
+// asSandman runs a test with one session, of the agent Sandman.
+func asSandman(t *testing.T, titles []string, test func(*world, *session)) {
+	t.Helper()
+	inWorld(t, titles, func(w *world) {
+		s := w.connect(mcp.Options{Agent: "Sandman"})
+		defer s.close()
+		test(w, s)
+	})
+}
+
+// say writes a line, and next reads one.
+func (b *bridge) say(line string) {
+	b.w.Helper()
+	testkit.Got(io.WriteString(b.in, line+"\n"))(b.w)
+}
+
+func (b *bridge) next() string {
+	b.w.Helper()
+	return testkit.Got(b.got.ReadString('\n'))(b.w)
 }

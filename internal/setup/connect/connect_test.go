@@ -169,52 +169,30 @@ func TestLeftAlone(t *testing.T) {
 	}
 }
 
-// Settings are often links into a repository. They stay links, with the same mode.
+// Settings are often links into a repository. They stay links, with the same mode, also to a file that
+// is not there yet.
 func TestLinksStay(t *testing.T) {
-	home, repo := t.TempDir(), t.TempDir()
-	put(t, filepath.Join(repo, "settings.json"), "{}")
-	testkit.Must(t, os.MkdirAll(filepath.Join(home, ".claude"), 0o755))
-	link := filepath.Join(home, ".claude", "settings.json")
-	testkit.Must(t, os.Symlink(filepath.Join(repo, "settings.json"), link))
-	do(t, "claude", place(home), false)
-	info, err := os.Lstat(link)
-	testkit.Check(t, err == nil && info.Mode()&fs.ModeSymlink != 0, "%v, %v: want a link", info, err)
-	if info, err = os.Stat(link); err != nil || info.Mode().Perm() != 0o640 {
-		t.Errorf("%v, %v: want mode 0640", info, err)
+	for _, there := range []bool{true, false} {
+		home, repo := t.TempDir(), t.TempDir()
+		if there {
+			put(t, filepath.Join(repo, "settings.json"), "{}")
+		}
+		path := filepath.Join(home, ".claude", "settings.json")
+		link(t, filepath.Join(repo, "settings.json"), path)
+		do(t, "claude", place(home), false)
+		info := testkit.Got(os.Lstat(path))(t)
+		testkit.Check(t, info.Mode()&fs.ModeSymlink != 0, "%v: want a link", info)
+		info = testkit.Got(os.Stat(path))(t)
+		testkit.Check(t, !there || info.Mode().Perm() == 0o640, "%v: want mode 0640", info)
+		testkit.Says(t, "the file behind the link", tree(t, repo)["settings.json"], "dibs hook Stop")
 	}
-	testkit.Check(t, strings.Contains(tree(t, repo)["settings.json"], "dibs hook Stop"), "the file behind the link has no hooks")
-}
-
-// A file that is changed between Plan and Apply is not overwritten.
-func TestChangedMeanwhile(t *testing.T) {
-	home := t.TempDir()
-	changes := testkit.Got(connect.Plan("cursor", place(home), false))(t)
-	put(t, filepath.Join(home, ".cursor", "mcp.json"), `{"mine": 1}`)
-	if err := connect.Apply(changes); err == nil || !strings.Contains(err.Error(), "try again") {
-		t.Errorf("%v, want an error", err)
-	}
-	got := tree(t, home)[".cursor/mcp.json"]
-	testkit.Check(t, got == `{"mine": 1}`, "it is %s now", got)
 }
 
 // The repository's hook runs our part first and then the rest, refuses what ours refuses, and
 // passes without dibs.
 func TestGit(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("there is no git here")
-	}
-	repo := t.TempDir()
-	run := func(name string, args ...string) ([]byte, error) {
-		cmd := exec.Command(name, args...)
-		cmd.Dir = repo
-		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
-		return cmd.CombinedOutput()
-	}
-	out, err := run("git", "init", "-q")
-	testkit.Require(t, err == nil, "%v: %s", err, out)
-	p := place(t.TempDir())
-	p.Project = repo
-	fake := filepath.Join(t.TempDir(), "dibs")
+	p, fake := repository(t), filepath.Join(t.TempDir(), "dibs")
+	repo := p.Project
 	p.Dibs = fake
 	hook := filepath.Join(repo, ".git", "hooks", "pre-commit")
 	before := "#!/bin/sh\necho mine\nexit 0\n"
@@ -234,7 +212,9 @@ func TestGit(t *testing.T) {
 			put(t, fake, c.script)
 			testkit.Must(t, os.Chmod(fake, 0o755))
 		}
-		out, err := run(hook)
+		cmd := exec.Command(hook)
+		cmd.Dir = repo
+		out, err := cmd.CombinedOutput()
 		testkit.Check(t, (err != nil) == c.refused && bytes.Contains(out, []byte(c.out)), "%q: %s, %v", c.script, out, err)
 	}
 	do(t, "git", p, true)
@@ -249,10 +229,7 @@ func TestGit(t *testing.T) {
 			t.Errorf("%q: %v", first, err)
 		}
 	}
-	p.Project = t.TempDir()
-	if _, err := connect.Plan("git", p, false); err == nil || !strings.Contains(err.Error(), "repository") {
-		t.Errorf("no repository: %v", err)
-	}
+	refused(t, "git", project(t.TempDir()), "repository")
 }
 
 // The server and the hooks ask the daemon that was named. Another one takes its place, and what a

@@ -2,7 +2,6 @@ package doctor_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -10,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,7 +18,6 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
-	"dibs/internal/door/server"
 	"dibs/internal/journal"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/setup/doctor"
@@ -44,223 +43,118 @@ func TestAllIsWell(t *testing.T) {
 }
 
 func TestWhatIsWrongIsFound(t *testing.T) {
-	tests := map[string]struct {
+	inject := func(f emulator.Fault) func(*world) { return func(w *world) { w.notion.Inject(f) } }
+	mute := func(method, path string) func(*world) {
+		return func(w *world) {
+			w.options.Config.Notion.Comments = true
+			w.notion.Inject(emulator.Fault{Method: method, Match: func(r *http.Request, _ []byte) bool { return r.URL.Path == path }, Kind: emulator.Forbidden403})
+		}
+	}
+	schema := func(name string, is any) func(*world) { return func(w *world) { w.schema(map[string]any{name: is}) } }
+	taskLog := func(name string, is any) func(*world) {
+		return func(w *world) {
+			testkit.Must(w, w.notion.EditSchema(w.notion.Databases().TaskLog, map[string]any{name: is}))
+		}
+	}
+	more := func(w *world, database string) string {
+		return testkit.Got(w.notion.AddDataSource(database, "More", map[string]any{"Name": of("title")}))(w)
+	}
+	file := func(w *world, path, text string, mode os.FileMode) string {
+		testkit.Must(w, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), mode)))
+		return path
+	}
+	for name, tt := range map[string]struct {
 		sabotage      func(w *world)
 		level         doctor.Level
 		check         string
 		found, remedy string
 	}{
-		"no token": {
-			func(w *world) { w.options.Config.Notion.Token = "" },
-			doctor.Error, "token", "no Notion token", "set NOTION_TOKEN",
-		},
-		"a token that cannot be one": {
-			func(w *world) { w.options.Config.Notion.Token = "ntn_ä" },
-			doctor.Error, "token", "characters that no token has", "copy the token anew",
-		},
-		"comments": {
-			func(w *world) { w.options.Config.Notion.Comments = true },
-			doctor.OK, "notion.comments", "may make them", "",
-		},
-		"comments without the capability to make them": {
-			func(w *world) {
-				w.options.Config.Notion.Comments = true
-				w.notion.Inject(emulator.Fault{Method: http.MethodPost, Path: "/v1/comments", Kind: emulator.Forbidden403})
-			},
-			doctor.Warning, "notion.comments", `need the capability "insert comments"`, "switch it on",
-		},
-		"comments without the capability to read them": {
-			func(w *world) {
-				w.options.Config.Notion.Comments = true
-				w.notion.Inject(emulator.Fault{Method: http.MethodGet, Path: "/v1/comments", Kind: emulator.Forbidden403})
-			},
-			doctor.Warning, "notion.comments", `need the capability "read comments"`, "switch it on",
-		},
-		"comments without the capability to mention people": {
-			func(w *world) {
-				w.options.Config.Notion.Comments = true
-				w.notion.Inject(emulator.Fault{Path: "/v1/users", Match: func(r *http.Request, _ []byte) bool { return r.URL.Path == "/v1/users" }, Kind: emulator.Forbidden403})
-			},
-			doctor.Warning, "notion.comments", "user information", "switch it on",
-		},
-		"a wrong token": {
-			func(w *world) { w.options.Config.Notion.Token = "ntn_wrong" },
-			doctor.Error, "connection", "401", "check notion.token",
-		},
-		"a token file that others can read": {
-			func(w *world) {
-				file := filepath.Join(w.TempDir(), "token")
-				testkit.Must(w, os.WriteFile(file, []byte(w.notion.Token()), 0o644))
-				w.options.Config.Notion.Token, w.options.Config.Notion.TokenFile = "", file
-			},
-			doctor.Warning, "token", "mode 0644", "chmod 600",
-		},
-		"Notion away": {
-			func(w *world) { w.notion.Inject(emulator.Fault{Kind: emulator.Error503}) },
-			doctor.Error, "connection", "503", "status page",
-		},
-		"a clock that is off": {
-			func(w *world) {
-				w.options.Transport = shifted{w.options.Transport, 10 * time.Minute}
-			},
-			doctor.Warning, "clock", "10m0s behind Notion's", "NTP",
-		},
-		"a database that is not shared": {
-			func(w *world) { w.notion.Unshare(w.notion.Databases().MeshLog) },
-			doctor.Error, "databases.mesh_log", "404", "share the database with the connection",
-		},
-		"a linked database": {
-			func(w *world) {
-				id := testkit.Got(w.notion.LinkDatabase(w.notion.Databases().Tasks))(w)
-				w.options.Config.Databases.Tasks = id
-			},
-			doctor.Error, "databases.tasks", "400", "that is a linked view of another database",
-		},
-		"the id of a data source": {
-			func(w *world) {
-				id := testkit.Got(w.notion.AddDataSource(w.notion.Databases().MeshLog, "More", map[string]any{"Name": of("title")}))(w)
-				w.options.Config.Databases.Tasks = id
-			},
-			doctor.Error, "databases.tasks", `is the id of the data source "More", not of a database`, "use that of its database, ",
-		},
-		"an id of wrong digits": {
-			func(w *world) { w.options.Config.Databases.MeshLog = "12345678-1234-1234-1234-123456789abc" },
-			doctor.Error, "databases.mesh_log", "should be a valid uuid", "copy it anew",
-		},
-		"an edge that turns away": {
-			func(w *world) { w.options.Transport = edge{} },
-			doctor.Error, "connection", "403: Forbidden, a page of HTML from the edge", "try from another network",
-		},
-		"a database with several data sources": {
-			func(w *world) {
-				testkit.Got(w.notion.AddDataSource(w.notion.Databases().Tasks, "More", map[string]any{"Name": of("title")}))(w)
-			},
-			doctor.Error, "databases.tasks_source", `several data sources, "Tasks" (`, "set databases.tasks_source",
-		},
-		"a data source that there is not": {
-			func(w *world) { w.options.Config.Databases.TasksSource = "Sprint" },
-			doctor.Error, "databases.tasks_source", `has no data source "Sprint", only "Tasks" (`, "one of them",
-		},
-		"a log with several data sources": {
-			func(w *world) {
-				testkit.Got(w.notion.AddDataSource(w.notion.Databases().MeshLog, "More", map[string]any{"Name": of("title")}))(w)
-			},
-			doctor.Error, "databases.mesh_log_source", `"More" (`, "set databases.mesh_log_source",
-		},
-		"a property that is missing": {
-			func(w *world) { w.schema(map[string]any{"claimed_at": nil}) },
-			doctor.Error, "tasks.properties.claimed_at", "is missing", "add it with type date",
-		},
-		"a property of another type": {
-			func(w *world) { w.schema(map[string]any{"claimed_by": of("checkbox")}) },
-			doctor.Error, "tasks.properties.claimed_by", "is of type checkbox, want rich_text, select or people", "change its type",
-		},
-		"no claim token": {
-			func(w *world) { w.schema(map[string]any{"claim_token": nil}) },
-			doctor.Error, "tasks.properties.claim_token", "is missing", "run dibs init, which adds it",
-		},
-		"a property that would be good to have": {
-			func(w *world) { w.schema(map[string]any{"claim_timeout_minutes": nil}) },
-			doctor.Warning, "tasks.properties.claim_timeout_minutes", "is missing", "all claims last as long as claim.timeout says",
-		},
-		"a status that is no option": {
-			func(w *world) { w.options.Config.Tasks.Statuses.Blocked = "STUCK" },
-			doctor.Error, "tasks.properties.status", `no option "STUCK"`, "tasks.statuses",
-		},
-		"a priority that means nothing": {
-			func(w *world) { w.options.Config.Tasks.Priorities.High = []string{"P1"} },
-			doctor.Warning, "tasks.priorities", `"high"`, "say in tasks.priorities",
-		},
-		"a log property of another type": {
-			func(w *world) {
-				testkit.Must(w, w.notion.EditSchema(w.notion.Databases().TaskLog, map[string]any{"started": of("checkbox")}))
-			},
-			doctor.Warning, "databases.task_log", `"started" is of type checkbox`, "change its type",
-		},
-		"a log without entry ids": {
-			func(w *world) {
-				testkit.Must(w, w.notion.EditSchema(w.notion.Databases().TaskLog, map[string]any{"entry_id": nil}))
-			},
-			doctor.Warning, "databases.task_log", "no property for entry_id", "dibs init",
-		},
-		"a state directory for everybody": {
-			func(w *world) {
-				w.stateDir(0o755)
-			},
-			doctor.Warning, "state_dir", "mode 0755", "chmod 700",
-		},
-		"a state directory with the socket of a group, for everybody": {
-			func(w *world) {
-				w.options.Config.SocketGroup = "agents"
-				w.stateDir(0o711)
-			},
-			doctor.Warning, "state_dir", "mode 0711", "chgrp agents ",
-		},
-		"a state directory for a group whose socket is elsewhere": {
-			func(w *world) {
-				w.options.Config.SocketGroup, w.options.Config.Socket = "agents", "/run/dibs/dibs.sock"
-				w.stateDir(0o710)
-			},
-			doctor.Warning, "state_dir", "mode 0710", "chmod 700",
-		},
-		"a state directory that is none": {
-			func(w *world) {
-				testkit.Must(w, os.WriteFile(w.options.Config.StateDir, nil, 0o600))
-			},
-			doctor.Error, "state_dir", "is not a directory", "another state_dir",
-		},
-		"a socket that is none": {
-			func(w *world) {
-				w.options.Config.Socket = filepath.Join(w.TempDir(), "s")
-				testkit.Must(w, os.WriteFile(w.options.Config.Socket, nil, 0o600))
-			},
-			doctor.Error, "socket", "is not a socket", "another socket",
-		},
-		"a journal that is damaged": {
-			func(w *world) {
-				testkit.Must(w, os.Mkdir(w.options.Config.StateDir, 0o700))
-				file := filepath.Join(w.options.Config.StateDir, journal.FileName)
-				testkit.Must(w, os.WriteFile(file, []byte(strings.Repeat("not a database. ", 500)), 0o600))
-			},
-			doctor.Error, "journal", "file is not a database", "backup",
-		},
-		"a journal of another version": {
-			func(w *world) {
-				j := w.journal()
-				testkit.Must(w, errors.Join(j.SetMeta(w.Context(), "schema", "of another version"), j.Close()))
-			},
-			doctor.Error, "journal", "journal.db has another schema", "use the version of dibs that made it",
-		},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				tt.sabotage(w)
-				report := doctor.Run(w.Context(), w.options)
-				if report.Failed() != (tt.level == doctor.Error) || report.Unreachable != (name == "Notion away" || name == "an edge that turns away") {
-					w.Errorf("failed = %v, unreachable = %v", report.Failed(), report.Unreachable)
-				}
-				for _, f := range report.Findings {
-					if f.Check == tt.check && f.Level == tt.level && strings.Contains(f.Found, tt.found) && strings.Contains(f.Remedy, tt.remedy) {
-						return
-					}
-					testkit.Check(w, !strings.Contains(f.Found+f.Remedy, w.notion.Token()), "the token is in %+v", f)
-				}
-				w.Errorf("no %s of %s that says %q and %q in:\n%+v", tt.level, tt.check, tt.found, tt.remedy, report.Findings)
-			})
+		"no token": {func(w *world) { w.options.Config.Notion.Token = "" }, doctor.Error, "token", "no Notion token", "set NOTION_TOKEN"},
+		"a token that cannot be one": {func(w *world) { w.options.Config.Notion.Token = "ntn_ä" },
+			doctor.Error, "token", "characters that no token has", "copy the token anew"},
+		"comments": {func(w *world) { w.options.Config.Notion.Comments = true }, doctor.OK, "notion.comments", "may make them", ""},
+		"comments without the capability to make them": {mute("POST", "/v1/comments"),
+			doctor.Warning, "notion.comments", `need the capability "insert comments"`, "switch it on"},
+		"comments without the capability to read them": {mute("GET", "/v1/comments"),
+			doctor.Warning, "notion.comments", `need the capability "read comments"`, "switch it on"},
+		"comments without the capability to mention people": {mute("GET", "/v1/users"), doctor.Warning, "notion.comments", "user information", "switch it on"},
+		"a wrong token": {func(w *world) { w.options.Config.Notion.Token = "ntn_wrong" }, doctor.Error, "connection", "401", "check notion.token"},
+		"a token file that others can read": {func(w *world) {
+			w.options.Config.Notion.Token, w.options.Config.Notion.TokenFile = "", file(w, filepath.Join(w.TempDir(), "token"), w.notion.Token(), 0o644)
+		}, doctor.Warning, "token", "mode 0644", "chmod 600"},
+		"Notion away": {inject(emulator.Fault{Kind: emulator.Error503}), doctor.Error, "connection", "503", "status page"},
+		"a clock that is off": {func(w *world) { w.options.Transport = shifted{w.options.Transport, 10 * time.Minute} },
+			doctor.Warning, "clock", "10m0s behind Notion's", "NTP"},
+		"a database that is not shared": {func(w *world) { w.notion.Unshare(w.notion.Databases().MeshLog) },
+			doctor.Error, "databases.mesh_log", "404", "share the database with the connection"},
+		"a linked database": {func(w *world) {
+			w.options.Config.Databases.Tasks = testkit.Got(w.notion.LinkDatabase(w.notion.Databases().Tasks))(w)
+		}, doctor.Error, "databases.tasks", "400", "that is a linked view of another database"},
+		"the id of a data source": {func(w *world) { w.options.Config.Databases.Tasks = more(w, w.notion.Databases().MeshLog) },
+			doctor.Error, "databases.tasks", `is the id of the data source "More", not of a database`, "use that of its database, "},
+		"an id of wrong digits": {func(w *world) { w.options.Config.Databases.MeshLog = "12345678-1234-1234-1234-123456789abc" },
+			doctor.Error, "databases.mesh_log", "should be a valid uuid", "copy it anew"},
+		"an edge that turns away": {func(w *world) { w.options.Transport = edge{} },
+			doctor.Error, "connection", "403: Forbidden, a page of HTML from the edge", "try from another network"},
+		"a database with several data sources": {func(w *world) { more(w, w.notion.Databases().Tasks) },
+			doctor.Error, "databases.tasks_source", `several data sources, "Tasks" (`, "set databases.tasks_source"},
+		"a data source that there is not": {func(w *world) { w.options.Config.Databases.TasksSource = "Sprint" },
+			doctor.Error, "databases.tasks_source", `has no data source "Sprint", only "Tasks" (`, "one of them"},
+		"a log with several data sources": {func(w *world) { more(w, w.notion.Databases().MeshLog) },
+			doctor.Error, "databases.mesh_log_source", `"More" (`, "set databases.mesh_log_source"},
+		"a property that is missing": {schema("claimed_at", nil), doctor.Error, "tasks.properties.claimed_at", "is missing", "add it with type date"},
+		"a property of another type": {schema("claimed_by", of("checkbox")),
+			doctor.Error, "tasks.properties.claimed_by", "is of type checkbox, want rich_text, select or people", "change its type"},
+		"no claim token": {schema("claim_token", nil), doctor.Error, "tasks.properties.claim_token", "is missing", "run dibs init, which adds it"},
+		"a property that would be good to have": {schema("claim_timeout_minutes", nil),
+			doctor.Warning, "tasks.properties.claim_timeout_minutes", "is missing", "all claims last as long as claim.timeout says"},
+		"a status that is no option": {func(w *world) { w.options.Config.Tasks.Statuses.Blocked = "STUCK" },
+			doctor.Error, "tasks.properties.status", `no option "STUCK"`, "tasks.statuses"},
+		"a priority that means nothing": {func(w *world) { w.options.Config.Tasks.Priorities.High = []string{"P1"} },
+			doctor.Warning, "tasks.priorities", `"high"`, "say in tasks.priorities"},
+		"a log property of another type": {taskLog("started", of("checkbox")),
+			doctor.Warning, "databases.task_log", `"started" is of type checkbox`, "change its type"},
+		"a log without entry ids":         {taskLog("entry_id", nil), doctor.Warning, "databases.task_log", "no property for entry_id", "dibs init"},
+		"a state directory for everybody": {func(w *world) { w.stateDir(0o755) }, doctor.Warning, "state_dir", "mode 0755", "chmod 700"},
+		"a state directory with the socket of a group, for everybody": {func(w *world) {
+			w.options.Config.SocketGroup = "agents"
+			w.stateDir(0o711)
+		}, doctor.Warning, "state_dir", "mode 0711", "chgrp agents "},
+		"a state directory of the mode that the daemon asks for with the socket of a group": {func(w *world) {
+			w.options.Config.SocketGroup = "agents"
+			w.stateDir(0o710)
+		}, doctor.OK, "state_dir", "", ""},
+		"a state directory for a group whose socket is elsewhere": {func(w *world) {
+			w.options.Config.SocketGroup, w.options.Config.Socket = "agents", "/run/dibs/dibs.sock"
+			w.stateDir(0o710)
+		}, doctor.Warning, "state_dir", "mode 0710", "chmod 700"},
+		"a state directory that is none": {func(w *world) { file(w, w.options.Config.StateDir, "", 0o600) },
+			doctor.Error, "state_dir", "is not a directory", "another state_dir"},
+		"a socket that is none": {func(w *world) { w.options.Config.Socket = file(w, filepath.Join(w.TempDir(), "s"), "", 0o600) },
+			doctor.Error, "socket", "is not a socket", "another socket"},
+		"a journal that is damaged": {func(w *world) {
+			file(w, filepath.Join(w.options.Config.StateDir, journal.FileName), strings.Repeat("not a database. ", 500), 0o600)
+		}, doctor.Error, "journal", "file is not a database", "backup"},
+		"a journal of another version": {func(w *world) {
+			j := w.journal()
+			testkit.Must(w, errors.Join(j.SetMeta(w.Context(), "schema", "of another version"), j.Close()))
+		}, doctor.Error, "journal", "journal.db has another schema", "use the version of dibs that made it"},
+		"a box for done": {func(w *world) {
+			w.schema(map[string]any{"Erledigt": of("checkbox")})
+			w.options.Config.Tasks.Properties.Done = "Erledigt"
+		}, doctor.OK, "tasks.properties.done", `"Erledigt", checkbox: what is ticked is COMPLETED`, ""},
+	} {
+		runIn(t, name, func(w *world) {
+			tt.sabotage(w)
+			report := doctor.Run(w.Context(), w.options)
+			testkit.Check(w, report.Failed() == (tt.level == doctor.Error) && report.Unreachable == (name == "Notion away" || name == "an edge that turns away"),
+				"failed = %v, unreachable = %v", report.Failed(), report.Unreachable)
+			testkit.Check(w, slices.ContainsFunc(report.Findings, func(f doctor.Finding) bool {
+				testkit.Check(w, !strings.Contains(f.Found+f.Remedy, w.notion.Token()), "the token is in %+v", f)
+				return f.Check == tt.check && f.Level == tt.level && strings.Contains(f.Found, tt.found) && strings.Contains(f.Remedy, tt.remedy)
+			}), "no %s of %s that says %q and %q in:\n%+v", tt.level, tt.check, tt.found, tt.remedy, report.Findings)
 		})
 	}
-}
-
-// With a group's socket in the state directory, the group may pass through it: the daemon itself
-// asks for that mode.
-func TestStateDirOfAGroup(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.options.Config.SocketGroup = "agents"
-		w.stateDir(0o710)
-		f := find(doctor.Run(w.Context(), w.options), "state_dir")
-		testkit.Check(w, f.Level == doctor.OK, "finding = %+v", f)
-	})
 }
 
 // A long pause that Notion asks for is reported instead of waited for.
@@ -278,31 +172,29 @@ func TestPauses(t *testing.T) {
 		"for a few seconds": {emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 3 * time.Second, Times: 1}, "databases.mesh_log", ""},
 	}
 	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				w.notion.Inject(tt.fault)
-				start := time.Now()
-				w.options.Probe = tt.remedy != "" // probing takes time, too
-				report := doctor.Run(w.Context(), w.options)
-				took := time.Since(start)
-				testkit.Check(w, took <= 5*time.Second, "it took %v", took)
-				if f := find(report, tt.check); f.Remedy == "" != (tt.remedy == "") || !strings.Contains(f.Remedy, tt.remedy) {
-					w.Errorf("%+v, want the remedy %q", f, tt.remedy)
+		runIn(t, name, func(w *world) {
+			w.notion.Inject(tt.fault)
+			start := time.Now()
+			w.options.Probe = tt.remedy != "" // probing takes time, too
+			report := doctor.Run(w.Context(), w.options)
+			took := time.Since(start)
+			testkit.Check(w, took <= 5*time.Second, "it took %v", took)
+			if f := find(report, tt.check); f.Remedy == "" != (tt.remedy == "") || !strings.Contains(f.Remedy, tt.remedy) {
+				w.Errorf("%+v, want the remedy %q", f, tt.remedy)
+			}
+			reached := false
+			for _, f := range report.Findings {
+				if f.Check == tt.check {
+					reached = true
+				} else if reached && strings.HasPrefix(f.Check, "databases.") {
+					w.Errorf("%s was looked at, too", f.Check)
 				}
-				reached := false
-				for _, f := range report.Findings {
-					if f.Check == tt.check {
-						reached = true
-					} else if reached && strings.HasPrefix(f.Check, "databases.") {
-						w.Errorf("%s was looked at, too", f.Check)
-					}
-				}
-				f := find(report, "journal")
-				testkit.Check(w, f.Level == doctor.OK, "journal: %+v", f)
-				if f := find(report, "probe"); w.options.Probe && (f.Level != doctor.Warning || !strings.Contains(f.Found, "pause")) {
-					w.Errorf("probe: %+v", f)
-				}
-			})
+			}
+			f := find(report, "journal")
+			testkit.Check(w, f.Level == doctor.OK, "journal: %+v", f)
+			if f := find(report, "probe"); w.options.Probe && (f.Level != doctor.Warning || !strings.Contains(f.Found, "pause")) {
+				w.Errorf("probe: %+v", f)
+			}
 		})
 	}
 }
@@ -349,14 +241,8 @@ func TestBacklogOfAStoppedDaemon(t *testing.T) {
 		testkit.Must(w, j.Close())
 		time.Sleep(time.Hour)
 		for range 2 {
-			report := doctor.Run(w.Context(), w.options)
-			want := doctor.Finding{Check: "outbox", Level: doctor.Warning, Found: "2 owed to Notion, 1 of them finished claims, the oldest from 1h1m0s ago, last error: 503", Remedy: "start dibs serve: it delivers them"}
-			diff := cmp.Diff(want, find(report, "outbox"))
-			testkit.Check(w, diff == "", "-want +got:\n%s", diff)
-			want = doctor.Finding{Check: "claims", Level: doctor.Warning, Found: "1 held, and no daemon looks after them", Remedy: "start dibs serve before their leases end"}
-			if diff := cmp.Diff(want, find(report, "claims")); diff != "" {
-				w.Errorf("-want +got:\n%s", diff)
-			}
+			w.finds("outbox", doctor.Warning, "2 owed to Notion, 1 of them finished claims, the oldest from 1h1m0s ago, last error: 503 start dibs serve: it delivers them")
+			w.finds("claims", doctor.Warning, "1 held, and no daemon looks after them start dibs serve before their leases end")
 		}
 	})
 }
@@ -366,17 +252,10 @@ func TestANamedDataSource(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ideas := testkit.Got(w.notion.AddDataSource(w.notion.Databases().Tasks, "Ideas", map[string]any{"Name": of("title")}))(w)
 		w.options.Config.Databases.TasksSource, w.options.Probe = "Tasks", true
-		report := doctor.Run(w.Context(), w.options)
-		f := find(report, "databases.tasks_source")
-		testkit.Check(w, f.Level == doctor.OK && strings.Contains(f.Found, `"Tasks" (`), "finding = %+v", f)
-		if f := find(report, "latency"); f.Level != doctor.OK || report.Failed() {
-			w.Errorf("finding = %+v in %+v", f, report.Findings)
-		}
+		w.finds("databases.tasks_source", doctor.OK, `"Tasks" (`)
+		w.finds("latency", doctor.OK)
 		w.options.Config.Databases.TasksSource = ideas
-		report = doctor.Run(w.Context(), w.options)
-		if f := find(report, "tasks.properties.status"); f.Level != doctor.Error || !strings.Contains(f.Found, "missing") {
-			w.Errorf("finding = %+v, want the data source without a status", f)
-		}
+		w.finds("tasks.properties.status", doctor.Error, "missing")
 	})
 }
 
@@ -455,22 +334,20 @@ func TestUnaskedDaemon(t *testing.T) {
 			return nil, &client.ImpostorError{Socket: "/s", UID: 64001}
 		}, "user 64001 listens on /s", "set DIBS_SOCKET"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				w.stateDir(0o700)
-				lock := flock.New(filepath.Join(w.options.Config.StateDir, "daemon.lock"))
-				if locked, err := lock.TryLock(); !locked || err != nil {
-					w.Fatal(err)
-				}
-				defer lock.Close()
-				w.options.Daemon = client.Over("/s", tt.dial)
-				f := find(doctor.Run(w.Context(), w.options), "daemon")
-				if f.Level != doctor.Error || !strings.Contains(f.Found, tt.found) || !strings.Contains(f.Remedy, tt.remedy) {
-					w.Errorf("%+v", f)
-				}
-				testkit.Check(w, !regexp.MustCompile(`\b(stop|restart|start dibs serve)\b`).MatchString(f.Remedy),
-					"it advises: %s", f.Remedy)
-			})
+		runIn(t, name, func(w *world) {
+			w.stateDir(0o700)
+			lock := flock.New(filepath.Join(w.options.Config.StateDir, "daemon.lock"))
+			if locked, err := lock.TryLock(); !locked || err != nil {
+				w.Fatal(err)
+			}
+			defer lock.Close()
+			w.options.Daemon = client.Over("/s", tt.dial)
+			f := find(doctor.Run(w.Context(), w.options), "daemon")
+			if f.Level != doctor.Error || !strings.Contains(f.Found, tt.found) || !strings.Contains(f.Remedy, tt.remedy) {
+				w.Errorf("%+v", f)
+			}
+			testkit.Check(w, !regexp.MustCompile(`\b(stop|restart|start dibs serve)\b`).MatchString(f.Remedy),
+				"it advises: %s", f.Remedy)
 		})
 	}
 }
@@ -482,30 +359,14 @@ func TestStranger(t *testing.T) {
 		status := api.Status{Version: "test", PID: 7, Warnings: []string{}}
 		status.Policy.WriteWindowSeconds = w.options.Config.Claim.WriteWindow.Seconds()
 		status.Policy.SettleSeconds = w.options.Config.Claim.Settle.Seconds()
-		pipe := server.NewPipe()
-		serving := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-			rw.Header().Set("Content-Type", "application/json")
-			testkit.OK(w, json.NewEncoder(rw).Encode(status))
-		})}
-		go serving.Serve(pipe)
-		defer serving.Close()
-		w.options.Daemon = client.Over("pipe", pipe.Dial)
-
-		f := find(doctor.Run(w.Context(), w.options), "settings")
-		testkit.Check(w, f == (doctor.Finding{}), "found %+v of a daemon that has met no others", f)
+		defer w.serve(&status)()
+		w.finds("settings", "")
 		status.Policy.Stranger = "a daemon with a journal of its own"
 		status.ReadToWrite = &api.ReadToWrite{Writes: 7, MedianSeconds: 0.3, SlowestSeconds: 1.2}
-		report := doctor.Run(w.Context(), w.options)
-		if f := find(report, "stranger"); f.Level != doctor.OK || f.Found != status.Policy.Stranger {
-			w.Errorf("found %+v, want the stranger named", f)
-		}
-		if f := find(report, "overwrite"); f.Level != doctor.OK || !strings.Contains(f.Found, "300ms as a rule, 1.2s at most, in the last 7 claims") {
-			w.Errorf("found %+v, want to be told what edits are not safe", f)
-		}
+		w.finds("stranger", doctor.OK, status.Policy.Stranger)
+		w.finds("overwrite", doctor.OK, "300ms as a rule, 1.2s at most, in the last 7 claims")
 		status.Policy.Exclusive = true
-		if f := find(doctor.Run(w.Context(), w.options), "stranger"); f.Level != doctor.Warning || f.Remedy != api.OneJournal {
-			w.Errorf("found %+v, want a warning of the stranger", f)
-		}
+		w.finds("stranger", doctor.Warning, api.OneJournal)
 	})
 }
 

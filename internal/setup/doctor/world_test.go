@@ -72,3 +72,18 @@ func (w *world) journal() *journal.Journal {
 	j := testkit.Got(journal.Open(w.Context(), filepath.Join(w.options.Config.StateDir, journal.FileName)))(w)
 	return j
 }
+
+// finds runs the doctor, which has to find that of a check, and to say all parts of it. The level is
+// empty if it is to find nothing.
+func (w *world) finds(check string, level doctor.Level, parts ...string) {
+	w.Helper()
+	f := find(doctor.Run(w.Context(), w.options), check)
+	testkit.Check(w, f.Level == level, "%s: %+v, want %q", check, f, level)
+	testkit.Says(w, check, f.Found+" "+f.Remedy, parts...)
+}
+
+// runIn runs a test of that name in a world.
+func runIn(t *testing.T, name string, test func(w *world)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { inWorld(t, test) })
+}
