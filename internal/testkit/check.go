@@ -4,9 +4,16 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// Bubble runs a test of that name in virtual time.
+func Bubble(t *testing.T, name string, test func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+}
 
 // Must ends the test if err is not nil.
 func Must(t testing.TB, err error) {

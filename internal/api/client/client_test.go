@@ -44,10 +44,11 @@ type asked struct{ line, key, body string }
 // what it was asked.
 func daemon(t *testing.T, status int, document any) (*client.Client, *[]asked) {
 	t.Helper()
-	pipe, all := server.NewPipe(), new([]asked)
+	all := new([]asked)
 	body := testkit.Got(json.Marshal(document))(t)
-	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return serve(t, func(w http.ResponseWriter, r *http.Request) {
 		sent, _ := io.ReadAll(r.Body)
+		testkit.Check(t, (len(sent) > 0) == (r.Header.Get("Content-Type") == "application/json"), "%s is sent with %v", sent, r.Header)
 		*all = append(*all, asked{r.Method + " " + r.RequestURI, r.Header.Get(api.KeyHeader), string(sent)})
 		w.Header().Set("Content-Type", "application/json")
 		if status >= http.StatusBadRequest {
@@ -55,169 +56,99 @@ func daemon(t *testing.T, status int, document any) (*client.Client, *[]asked) {
 		}
 		w.WriteHeader(status)
 		w.Write(body)
-	})}
+	}), all
+}
+
+// serve returns a client of what answers so.
+func serve(t *testing.T, answer http.HandlerFunc) *client.Client {
+	pipe := server.NewPipe()
+	s := &http.Server{Handler: answer}
 	go s.Serve(pipe)
 	t.Cleanup(func() { s.Close() })
-	return client.Over("/run/dibs.sock", pipe.Dial), all
+	return client.Over("/run/dibs.sock", pipe.Dial)
+}
+
+// method is a way to ask for an operation, and what arrives.
+type method struct {
+	op   *api.Operation
+	want asked
+	ask  func(context.Context, *client.Client) (any, error)
+}
+
+// one asks for an operation as all do.
+func one[In, Out any](op api.Op[In, Out], in In, line, key, body string) method {
+	return method{op.Operation, asked{line, key, body}, func(ctx context.Context, c *client.Client) (any, error) { return client.Do(ctx, c, op, in) }}
 }
 
 // TestMethods asks for every operation, in full.
 func TestMethods(t *testing.T) {
 	const at = "/v1/claims/" + string(claimID)
 	const about = "/v1/tasks/T-3"
-	type C = *client.Client
 	done := make(map[string]bool)
-	for _, tt := range []struct {
-		op   *api.Operation
-		want asked
-		ask  func(context.Context, C) (any, error)
-	}{
-		{api.OpClaim.Operation, asked{"POST /v1/claims", "k", `{"agent":"Sandman","task":"T-3","timeout_minutes":5,"wait_seconds":90}`}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpClaim, api.Keyed("k", api.ClaimRequest{Agent: "Sandman", Task: "T-3", TimeoutMinutes: 5, WaitSeconds: 90}))
-		}},
-		{api.OpListClaims.Operation, asked{"GET /v1/claims?agent=a+%26+b", "", ""}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpListClaims, api.AgentFilter{Agent: "a & b"})
-		}},
-		{api.OpGetClaim.Operation, asked{"GET /v1/claims/mine?agent=Sandman", "", ""}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpGetClaim, api.GetClaimInput{ID: api.OnlyClaim, Agent: "Sandman", After: api.EventsFuture})
-		}},
-		{api.OpGetClaim.Operation, asked{"GET " + at + "?after=7&agent=Sandman&wait=1m30s", "", ""}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpGetClaim, api.GetClaimInput{ID: string(claimID), Agent: "Sandman", After: 7, Wait: (90 * time.Second).String()})
-		}},
-		{api.OpRenew.Operation, asked{"POST " + at + "/renew", "k", `{"agent":"Sandman"}`}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpRenew, api.On(string(claimID), "k", api.RenewRequest{Agent: "Sandman"}))
-		}},
-		{api.OpComplete.Operation, asked{"POST " + at + "/complete", "k", `{"summary":"s"}`}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpComplete, api.On(string(claimID), "k", api.CompleteRequest{Summary: "s"}))
-		}},
-		{api.OpReview.Operation, asked{"POST " + at + "/review", "k", `{"note":"n"}`}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpReview, api.On(string(claimID), "k", api.ReviewRequest{Note: "n"}))
-		}},
-		{api.OpRelease.Operation, asked{"POST " + at + "/release", "k", `{"reason":"r"}`}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpRelease, api.On(string(claimID), "k", api.StopRequest{Reason: "r"}))
-		}},
-		{api.OpBlock.Operation, asked{"POST " + at + "/block", "k", `{"reason":"r"}`}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpBlock, api.On(string(claimID), "k", api.BlockRequest{Reason: "r"}))
-		}},
-		{api.OpFail.Operation, asked{"POST " + at + "/fail", "k", `{"reason":"r","reopen":true}`}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpFail, api.On(string(claimID), "k", api.FailRequest{Reason: "r", Reopen: true}))
-		}},
-		{api.OpAsk.Operation, asked{"POST " + at + "/ask", "k", `{"text":"which?","to":"Ada"}`}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpAsk, api.On(string(claimID), "k", api.AskRequest{Text: "which?", To: "Ada"}))
-		}},
-		{api.OpListTasks.Operation, asked{"GET /v1/tasks?agent=Oracle&limit=3&ready=true&status=OPEN&where=a%3Db&where=c%3Dd&why=true", "", ""}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpListTasks, api.ListTasksInput{Status: "OPEN", Ready: true, Why: true, Agent: "Oracle", Limit: 3, Where: []string{"a=b", "c=d"}})
-		}},
-		{api.OpListTasks.Operation, asked{"GET /v1/tasks", "", ""}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpListTasks, api.ListTasksInput{Where: []string{}})
-		}},
-		{api.OpGetTask.Operation, asked{"GET " + about, "", ""}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpGetTask, api.GetTaskInput{ID: "T-3"})
-		}},
-		{api.OpGetTaskContent.Operation, asked{"GET " + about + "/content", "", ""}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpGetTaskContent, api.GetTaskInput{ID: "T-3"})
-		}},
-		{api.OpAddTask.Operation, asked{"POST /v1/tasks", "k", `{"title":"Write"}`}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpAddTask, api.AddInput{Key: "k", Body: api.AddRequest{Title: "Write"}})
-		}},
-		{api.OpComment.Operation, asked{"POST " + about + "/comments", "k", `{"agent":"Sandman","text":"hello"}`}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpComment, api.OnTask("T-3", "k", api.CommentRequest{Agent: "Sandman", Text: "hello"}))
-		}},
-		{api.OpOffer.Operation, asked{"POST " + about + "/offer", "k", `{"agent":"Sandman","to":"Oracle"}`}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpOffer, api.OnTask("T-3", "k", api.OfferRequest{Agent: "Sandman", To: "Oracle"}))
-		}},
-		{api.OpAccept.Operation, asked{"POST " + about + "/accept", "k", `{"agent":"Oracle"}`}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpAccept, api.OnTask("T-3", "k", api.AcceptRequest{Agent: "Oracle"}))
-		}},
-		{api.OpDecline.Operation, asked{"POST " + about + "/decline", "k", `{"agent":"Oracle"}`}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpDecline, api.OnTask("T-3", "k", api.DeclineRequest{Agent: "Oracle"}))
-		}},
-		{api.OpReopen.Operation, asked{"POST " + about + "/reopen", "k", `{"note":"n"}`}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpReopen, api.ReopenInput{ID: "T-3", Key: "k", Body: &api.ReopenRequest{Note: "n"}})
-		}},
-		{api.OpReopenFailed.Operation, asked{"POST /v1/reopen", "k", `{"failed_by":["a b"]}`}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpReopenFailed, api.Keyed("k", api.ReopenFailedRequest{FailedBy: []string{"a b"}}))
-		}},
-		{api.OpPoll.Operation, asked{"POST /v1/agents/a%20b/poll", "k", `{"limit":3}`}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpPoll, api.PollInput{Name: "a b", Key: "k", Body: &api.PollRequest{Limit: 3}})
-		}},
-		{api.OpAck.Operation, asked{"POST /v1/agents/Sandman/ack", "k", `{"ids":["x"]}`}, func(ctx context.Context, c C) (any, error) {
+	for _, tt := range []method{
+		one(api.OpClaim, api.Keyed("k", api.ClaimRequest{Agent: "Sandman", Task: "T-3", TimeoutMinutes: 5, WaitSeconds: 90}), "POST /v1/claims", "k", `{"agent":"Sandman","task":"T-3","timeout_minutes":5,"wait_seconds":90}`),
+		one(api.OpListClaims, api.AgentFilter{Agent: "a & b"}, "GET /v1/claims?agent=a+%26+b", "", ""),
+		one(api.OpGetClaim, api.GetClaimInput{ID: api.OnlyClaim, Agent: "Sandman", After: api.EventsFuture}, "GET /v1/claims/mine?agent=Sandman", "", ""),
+		one(api.OpGetClaim, api.GetClaimInput{ID: string(claimID), Agent: "Sandman", After: 7, Wait: (90 * time.Second).String()}, "GET "+at+"?after=7&agent=Sandman&wait=1m30s", "", ""),
+		one(api.OpRenew, api.On(string(claimID), "k", api.RenewRequest{Agent: "Sandman"}), "POST "+at+"/renew", "k", `{"agent":"Sandman"}`),
+		one(api.OpComplete, api.On(string(claimID), "k", api.CompleteRequest{Summary: "s"}), "POST "+at+"/complete", "k", `{"summary":"s"}`),
+		one(api.OpReview, api.On(string(claimID), "k", api.ReviewRequest{Note: "n"}), "POST "+at+"/review", "k", `{"note":"n"}`),
+		one(api.OpRelease, api.On(string(claimID), "k", api.StopRequest{Reason: "r"}), "POST "+at+"/release", "k", `{"reason":"r"}`),
+		one(api.OpBlock, api.On(string(claimID), "k", api.BlockRequest{Reason: "r"}), "POST "+at+"/block", "k", `{"reason":"r"}`),
+		one(api.OpFail, api.On(string(claimID), "k", api.FailRequest{Reason: "r", Reopen: true}), "POST "+at+"/fail", "k", `{"reason":"r","reopen":true}`),
+		one(api.OpAsk, api.On(string(claimID), "k", api.AskRequest{Text: "which?", To: "Ada"}), "POST "+at+"/ask", "k", `{"text":"which?","to":"Ada"}`),
+		one(api.OpListTasks, api.ListTasksInput{Status: "OPEN", Ready: true, Why: true, Agent: "Oracle", Limit: 3, Where: []string{"a=b", "c=d"}}, "GET /v1/tasks?agent=Oracle&limit=3&ready=true&status=OPEN&where=a%3Db&where=c%3Dd&why=true", "", ""),
+		one(api.OpListTasks, api.ListTasksInput{Where: []string{}}, "GET /v1/tasks", "", ""),
+		one(api.OpGetTask, api.GetTaskInput{ID: "T-3"}, "GET "+about, "", ""),
+		one(api.OpGetTaskContent, api.GetTaskInput{ID: "T-3"}, "GET "+about+"/content", "", ""),
+		one(api.OpAddTask, api.AddInput{Key: "k", Body: api.AddRequest{Title: "Write"}}, "POST /v1/tasks", "k", `{"title":"Write"}`),
+		one(api.OpComment, api.OnTask("T-3", "k", api.CommentRequest{Agent: "Sandman", Text: "hello"}), "POST "+about+"/comments", "k", `{"agent":"Sandman","text":"hello"}`),
+		one(api.OpOffer, api.OnTask("T-3", "k", api.OfferRequest{Agent: "Sandman", To: "Oracle"}), "POST "+about+"/offer", "k", `{"agent":"Sandman","to":"Oracle"}`),
+		one(api.OpAccept, api.OnTask("T-3", "k", api.AcceptRequest{Agent: "Oracle"}), "POST "+about+"/accept", "k", `{"agent":"Oracle"}`),
+		one(api.OpDecline, api.OnTask("T-3", "k", api.DeclineRequest{Agent: "Oracle"}), "POST "+about+"/decline", "k", `{"agent":"Oracle"}`),
+		one(api.OpReopen, api.ReopenInput{ID: "T-3", Key: "k", Body: &api.ReopenRequest{Note: "n"}}, "POST "+about+"/reopen", "k", `{"note":"n"}`),
+		one(api.OpReopenFailed, api.Keyed("k", api.ReopenFailedRequest{FailedBy: []string{"a b"}}), "POST /v1/reopen", "k", `{"failed_by":["a b"]}`),
+		one(api.OpPoll, api.PollInput{Name: "a b", Key: "k", Body: &api.PollRequest{Limit: 3}}, "POST /v1/agents/a%20b/poll", "k", `{"limit":3}`),
+		{api.OpAck.Operation, asked{"POST /v1/agents/Sandman/ack", "k", `{"ids":["x"]}`}, func(ctx context.Context, c *client.Client) (any, error) {
 			return c.Ack(ctx, "Sandman", api.AckRequest{IDs: []string{"x"}}, "k")
 		}},
-		{api.OpAckAny.Operation, asked{"POST /v1/ack", "k", `{"ids":["x"]}`}, func(ctx context.Context, c C) (any, error) {
+		{api.OpAckAny.Operation, asked{"POST /v1/ack", "k", `{"ids":["x"]}`}, func(ctx context.Context, c *client.Client) (any, error) {
 			return c.Ack(ctx, "", api.AckRequest{IDs: []string{"x"}}, "k")
 		}},
-		{api.OpSend.Operation, asked{"POST /v1/messages", "k", `{"to":"all","text":"hello"}`}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpSend, api.Keyed("k", api.MessageRequest{To: "all", Text: "hello"}))
-		}},
-		{api.OpMint.Operation, asked{"POST /v1/agents", "k", `{"session":"s"}`}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpMint, api.MintInput{Key: "k", Body: &api.MintRequest{Session: "s"}})
-		}},
-		{api.OpGetAgent.Operation, asked{"GET /v1/agents/Sandman", "", ""}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpGetAgent, api.GetAgentInput{Name: "Sandman"})
-		}},
-		{api.OpGetAgent.Operation, asked{"GET /v1/agents/auto?session=s", "", ""}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpGetAgent, api.GetAgentInput{Name: task.AutoAgent, Session: "s"})
-		}},
-		{api.OpListAgents.Operation, asked{"GET /v1/agents", "", ""}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpListAgents, api.ListAgentsInput{})
-		}},
-		{api.OpListAgents.Operation, asked{"GET /v1/agents?days=30", "", ""}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpListAgents, api.ListAgentsInput{Days: 30})
-		}},
-		{api.OpReserve.Operation, asked{"POST /v1/reservations", "k", `{"agent":"Sandman","targets":[{"pattern":"name:a","at":[{"in":"names","path":"a"}]}],"folder":"/"}`}, func(ctx context.Context, c C) (any, error) {
+		one(api.OpSend, api.Keyed("k", api.MessageRequest{To: "all", Text: "hello"}), "POST /v1/messages", "k", `{"to":"all","text":"hello"}`),
+		one(api.OpMint, api.MintInput{Key: "k", Body: &api.MintRequest{Session: "s"}}, "POST /v1/agents", "k", `{"session":"s"}`),
+		one(api.OpGetAgent, api.GetAgentInput{Name: "Sandman"}, "GET /v1/agents/Sandman", "", ""),
+		one(api.OpGetAgent, api.GetAgentInput{Name: task.AutoAgent, Session: "s"}, "GET /v1/agents/auto?session=s", "", ""),
+		one(api.OpListAgents, api.ListAgentsInput{}, "GET /v1/agents", "", ""),
+		one(api.OpListAgents, api.ListAgentsInput{Days: 30}, "GET /v1/agents?days=30", "", ""),
+		{api.OpReserve.Operation, asked{"POST /v1/reservations", "k", `{"agent":"Sandman","targets":[{"pattern":"name:a","at":[{"in":"names","path":"a"}]}],"folder":"/"}`}, func(ctx context.Context, c *client.Client) (any, error) {
 			return c.Reserve(ctx, "/", []string{"name:a"}, api.ReserveRequest{Agent: "Sandman"}, "k")
 		}},
-		{api.OpReservations.Operation, asked{"GET /v1/reservations?agent=Sandman", "", ""}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpReservations, api.ListReservationsInput{Agent: "Sandman"})
-		}},
-		{api.OpUnreserve.Operation, asked{"DELETE /v1/reservations/R?agent=Sandman", "", ""}, func(ctx context.Context, c C) (any, error) { return c.Unreserve(ctx, "R", "Sandman") }},
-		{api.OpCheck.Operation, asked{"POST /v1/reservations/check", "", `{"agent":"Sandman","targets":[{"path":"name:a","at":[{"in":"names","path":"a"}]}]}`}, func(ctx context.Context, c C) (any, error) {
+		one(api.OpReservations, api.ListReservationsInput{Agent: "Sandman"}, "GET /v1/reservations?agent=Sandman", "", ""),
+		{api.OpUnreserve.Operation, asked{"DELETE /v1/reservations/R?agent=Sandman", "", ""}, func(ctx context.Context, c *client.Client) (any, error) { return c.Unreserve(ctx, "R", "Sandman") }},
+		{api.OpCheck.Operation, asked{"POST /v1/reservations/check", "", `{"agent":"Sandman","targets":[{"path":"name:a","at":[{"in":"names","path":"a"}]}]}`}, func(ctx context.Context, c *client.Client) (any, error) {
 			return c.MayTouch(ctx, "Sandman", "/", "name:a")
 		}},
-		{api.OpReservations.Operation, asked{"GET /v1/reservations?targets=true", "", ""}, func(ctx context.Context, c C) (any, error) { return c.Reserved(ctx) }},
-		{api.OpLog.Operation, asked{"GET /v1/log?after=E0&agent=Oracle&claim=" + string(claimID) + "&limit=3&task=T-3", "", ""}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpLog, api.LogInput{Agent: "Oracle", Task: "T-3", Claim: string(claimID), After: "E0", Limit: 3})
-		}},
-		{api.OpStory.Operation, asked{"GET /v1/story/T-3", "", ""}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpStory, api.StoryInput{ID: "T-3"})
-		}},
-		{api.OpReport.Operation, asked{"GET /v1/report?days=30", "", ""}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpReport, api.ReportInput{Days: 30})
-		}},
-		{api.OpPause.Operation, asked{"POST /v1/pause", "k", `{"agent":"Sandman","for_seconds":60,"reason":"r"}`}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpPause, api.Keyed("k", &api.PauseRequest{Agent: "Sandman", ForSeconds: 60, Reason: "r"}))
-		}},
-		{api.OpResume.Operation, asked{"POST /v1/resume", "k", `{"agent":"Sandman"}`}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpResume, api.Keyed("k", &api.ResumeRequest{Agent: "Sandman"}))
-		}},
-		{api.OpSweep.Operation, asked{"POST /v1/sweep", "k", ""}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpSweep, api.KeyedInput[*api.SweepRequest]{Key: "k"})
-		}},
-		{api.OpSweep.Operation, asked{"POST /v1/sweep", "k", `{"note":"n"}`}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpSweep, api.SweepOf("k", api.SweepRequest{Note: "n"}))
-		}},
-		{api.OpSync.Operation, asked{"POST /v1/sync", "k", `{"full":true}`}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpSync, api.Keyed("k", &api.SyncRequest{Full: true}))
-		}},
-		{api.OpStatus.Operation, asked{"GET /v1/status", "", ""}, func(ctx context.Context, c C) (any, error) { return client.Do(ctx, c, api.OpStatus, struct{}{}) }},
-		{api.OpWebhook.Operation, asked{"GET /v1/webhook", "", ""}, func(ctx context.Context, c C) (any, error) { return client.Do(ctx, c, api.OpWebhook, struct{}{}) }},
-		{api.OpRenewWebhook.Operation, asked{"POST /v1/webhook/renew", "k", ""}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpRenewWebhook, api.BareInput{Key: "k"})
-		}},
-		{api.OpCluster.Operation, asked{"GET /v1/cluster", "", ""}, func(ctx context.Context, c C) (any, error) { return client.Do(ctx, c, api.OpCluster, struct{}{}) }},
-		{api.OpAdoptCluster.Operation, asked{"POST /v1/cluster/adopt", "k", ""}, func(ctx context.Context, c C) (any, error) {
-			return client.Do(ctx, c, api.OpAdoptCluster, api.BareInput{Key: "k"})
-		}},
+		{api.OpReservations.Operation, asked{"GET /v1/reservations?targets=true", "", ""}, func(ctx context.Context, c *client.Client) (any, error) { return c.Reserved(ctx) }},
+		one(api.OpLog, api.LogInput{Agent: "Oracle", Task: "T-3", Claim: string(claimID), After: "E0", Limit: 3}, "GET /v1/log?after=E0&agent=Oracle&claim="+string(claimID)+"&limit=3&task=T-3", "", ""),
+		one(api.OpStory, api.StoryInput{ID: "T-3"}, "GET /v1/story/T-3", "", ""),
+		one(api.OpReport, api.ReportInput{Days: 30}, "GET /v1/report?days=30", "", ""),
+		one(api.OpPause, api.Keyed("k", &api.PauseRequest{Agent: "Sandman", ForSeconds: 60, Reason: "r"}), "POST /v1/pause", "k", `{"agent":"Sandman","for_seconds":60,"reason":"r"}`),
+		one(api.OpResume, api.Keyed("k", &api.ResumeRequest{Agent: "Sandman"}), "POST /v1/resume", "k", `{"agent":"Sandman"}`),
+		one(api.OpSweep, api.KeyedInput[*api.SweepRequest]{Key: "k"}, "POST /v1/sweep", "k", ""),
+		one(api.OpSweep, api.SweepOf("k", api.SweepRequest{Note: "n"}), "POST /v1/sweep", "k", `{"note":"n"}`),
+		one(api.OpSync, api.Keyed("k", &api.SyncRequest{Full: true}), "POST /v1/sync", "k", `{"full":true}`),
+		one(api.OpStatus, struct{}{}, "GET /v1/status", "", ""),
+		one(api.OpWebhook, struct{}{}, "GET /v1/webhook", "", ""),
+		one(api.OpRenewWebhook, api.BareInput{Key: "k"}, "POST /v1/webhook/renew", "k", ""),
+		one(api.OpCluster, struct{}{}, "GET /v1/cluster", "", ""),
+		one(api.OpAdoptCluster, api.BareInput{Key: "k"}, "POST /v1/cluster/adopt", "k", ""),
 	} {
 		done[tt.op.Name] = true
-		t.Run(tt.want.line, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c, all := daemon(t, http.StatusOK, struct{}{})
-				testkit.Got(tt.ask(t.Context(), c))(t)
-				diff := cmp.Diff([]asked{tt.want}, *all, cmp.AllowUnexported(asked{}))
-				testkit.Check(t, diff == "", "asked (-want +got):\n%s", diff)
-			})
+		testkit.Bubble(t, tt.want.line, func(t *testing.T) {
+			c, all := daemon(t, http.StatusOK, struct{}{})
+			testkit.Got(tt.ask(t.Context(), c))(t)
+			testkit.Check(t, slices.Equal(*all, []asked{tt.want}), "asked %q, want %q", *all, tt.want)
 		})
 	}
 	for _, op := range api.Operations() {
@@ -340,27 +271,25 @@ func TestAnswers(t *testing.T) {
 		{"problem without a code", "HTTP/1.1 500 Oops\r\nContent-Type: application/problem+json\r\nContent-Length: 2\r\n\r\n{}", "500 Oops"},
 		{"somewhere else", "HTTP/1.1 302 Found\r\nLocation: http://example.com/\r\nContent-Length: 0\r\n\r\n", "302 Found"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				requests := 0
-				c := client.Over("/s", func(context.Context) (net.Conn, error) {
-					requests++
-					mine, theirs := net.Pipe()
-					go func() {
-						defer theirs.Close()
-						request := make([]byte, 4096)
-						theirs.Read(request)
-						io.WriteString(theirs, tt.answer)
-					}()
-					return mine, nil
-				})
-				_, err := client.Do(t.Context(), c, api.OpSweep, api.KeyedInput[*api.SweepRequest]{})
-				testkit.Check(t, err != nil && strings.Contains(err.Error(), tt.want), "Sweep = %v, want %q", err, tt.want)
-				unreachable, ok := errors.AsType[*client.UnreachableError](err)
-				gone := strings.HasPrefix(tt.name, "gone")
-				testkit.Check(t, gone == ok && (!ok || unreachable.Sent), "Sweep = %#v", err)
-				testkit.Check(t, requests == 1, "%d requests were sent, want 1", requests)
+		testkit.Bubble(t, tt.name, func(t *testing.T) {
+			requests := 0
+			c := client.Over("/s", func(context.Context) (net.Conn, error) {
+				requests++
+				mine, theirs := net.Pipe()
+				go func() {
+					defer theirs.Close()
+					request := make([]byte, 4096)
+					theirs.Read(request)
+					io.WriteString(theirs, tt.answer)
+				}()
+				return mine, nil
 			})
+			_, err := client.Do(t.Context(), c, api.OpSweep, api.KeyedInput[*api.SweepRequest]{})
+			testkit.Check(t, err != nil && strings.Contains(err.Error(), tt.want), "Sweep = %v, want %q", err, tt.want)
+			unreachable, ok := errors.AsType[*client.UnreachableError](err)
+			gone := strings.HasPrefix(tt.name, "gone")
+			testkit.Check(t, gone == ok && (!ok || unreachable.Sent), "Sweep = %#v", err)
+			testkit.Check(t, requests == 1, "%d requests were sent, want 1", requests)
 		})
 	}
 }
@@ -368,44 +297,12 @@ func TestAnswers(t *testing.T) {
 // TestInterrupted ends the caller's context while the daemon works.
 func TestInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pipe := server.NewPipe()
-		s := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })}
-		go s.Serve(pipe)
-		defer s.Close()
-		c := client.Over("/run/dibs.sock", pipe.Dial)
+		c := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		stop := errors.New("interrupted")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Minute, func() { cancel(stop) })
 		_, err := client.Do(ctx, c, api.OpStatus, struct{}{})
 		testkit.Check(t, err == stop, "Status = %#v, want what ended the context", err)
-	})
-}
-
-// TestRequest looks at a request as it is sent.
-func TestRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		pipe := server.NewPipe()
-		var got *http.Request
-		var body []byte
-		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			got = r
-			body, _ = io.ReadAll(r.Body)
-			w.Header().Set("Content-Type", "application/json")
-			io.WriteString(w, "{}")
-		})}
-		go s.Serve(pipe)
-		defer s.Close()
-		c := client.Over("/s", pipe.Dial)
-		testkit.Got(client.Do(t.Context(), c, api.OpBlock, api.On("a/b", "key 1", api.BlockRequest{Reason: "<no>"})))(t)
-		if got.RequestURI != "/v1/claims/a%2Fb/block" || got.Header.Get("Idempotency-Key") != "key 1" || got.Header.Get("Content-Type") != "application/json" {
-			t.Errorf("sent %s with %v", got.RequestURI, got.Header)
-		}
-		want := `{"reason":"\u003cno\u003e"}`
-		testkit.Check(t, string(body) == want, "sent %s, want %s", body, want)
-		testkit.Got(client.Do(t.Context(), c, api.OpStatus, struct{}{}))(t)
-		if len(got.Header.Values("Idempotency-Key")) > 0 || len(got.Header.Values("Content-Type")) > 0 || len(body) > 0 {
-			t.Errorf("a question is sent with %v and %q", got.Header, body)
-		}
 	})
 }
 
@@ -452,41 +349,35 @@ func TestInsist(t *testing.T) {
 		{name: "a script", back: time.Hour, retryAfter: 5, asked: 1},
 		{name: "after a signal", back: time.Hour, retryAfter: 5, insist: time.Minute, stopped: 7 * time.Second, asked: 2, ended: 7 * time.Second},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				begun := time.Now()
-				daemon := &unsaving{until: begun.Add(tt.back), retryAfter: tt.retryAfter}
-				pipe := server.NewPipe()
-				web := &http.Server{Handler: daemon}
-				go web.Serve(pipe)
-				defer web.Close()
-				c := client.Over("pipe", pipe.Dial)
-				told := 0
-				if tt.insist > 0 {
-					c.Insist(tt.insist, func(*api.Problem) { told++ })
-				}
-				ctx := t.Context()
-				if tt.stopped > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, tt.stopped)
-					defer cancel()
-				}
-				_, err := client.Do(ctx, c, api.OpComplete, api.On("x", tt.key, api.CompleteRequest{}))
-				p, refused := errors.AsType[*api.Problem](err)
-				testkit.Check(t, tt.done == (err == nil) && (tt.done || refused && p.Code == api.Code(claim.CodeJournalUnavailable)),
-					"Complete = %v", err)
-				if took := time.Since(begun); len(daemon.asked) != tt.asked || took != tt.ended {
-					t.Errorf("asked %d times in %v, want %d in %v", len(daemon.asked), took, tt.asked, tt.ended)
-				}
-				want := min(1, tt.asked-1)
-				testkit.Check(t, told == want, "told %d times, want %d", told, want)
-				for _, key := range daemon.keys {
-					testkit.Check(t, key == daemon.keys[0] && (tt.key == "" || key == tt.key) && (key == "") == (tt.insist == 0),
-						"the keys are %q", daemon.keys)
-				}
-				key := daemon.keys[0]
-				testkit.Check(t, key == "" || api.ValidateKey(key) == nil && api.Outlives(key) == (tt.key != ""), "the key is %q", key)
-			})
+		testkit.Bubble(t, tt.name, func(t *testing.T) {
+			begun := time.Now()
+			daemon := &unsaving{until: begun.Add(tt.back), retryAfter: tt.retryAfter}
+			c := serve(t, daemon.ServeHTTP)
+			told := 0
+			if tt.insist > 0 {
+				c.Insist(tt.insist, func(*api.Problem) { told++ })
+			}
+			ctx := t.Context()
+			if tt.stopped > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, tt.stopped)
+				defer cancel()
+			}
+			_, err := client.Do(ctx, c, api.OpComplete, api.On("x", tt.key, api.CompleteRequest{}))
+			p, refused := errors.AsType[*api.Problem](err)
+			testkit.Check(t, tt.done == (err == nil) && (tt.done || refused && p.Code == api.Code(claim.CodeJournalUnavailable)),
+				"Complete = %v", err)
+			if took := time.Since(begun); len(daemon.asked) != tt.asked || took != tt.ended {
+				t.Errorf("asked %d times in %v, want %d in %v", len(daemon.asked), took, tt.asked, tt.ended)
+			}
+			want := min(1, tt.asked-1)
+			testkit.Check(t, told == want, "told %d times, want %d", told, want)
+			for _, key := range daemon.keys {
+				testkit.Check(t, key == daemon.keys[0] && (tt.key == "" || key == tt.key) && (key == "") == (tt.insist == 0),
+					"the keys are %q", daemon.keys)
+			}
+			key := daemon.keys[0]
+			testkit.Check(t, key == "" || api.ValidateKey(key) == nil && api.Outlives(key) == (tt.key != ""), "the key is %q", key)
 		})
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
-	"dibs/internal/door/server"
 	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,19 +26,15 @@ func TestEvents(t *testing.T) {
 			{ID: 5, At: api.Time{Time: noon}, Kind: claim.KindEdited, Task: &api.TaskRef{ID: taskID, Title: "line\nend", Priority: "low"}, Changed: []string{"title"}},
 			{ID: 6, At: api.Time{Time: noon}, Kind: api.LeaseExpiring, Task: &api.TaskRef{ID: taskID, Priority: "none"}, Agent: "a & b", Claim: claimID, ExpiresAt: api.Time{Time: noon.Add(time.Minute)}},
 		}
-		pipe := server.NewPipe()
 		var line string
-		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			line = r.RequestURI
 			w.Header().Set("Content-Type", api.EventStream)
 			for _, e := range want {
 				data, _ := json.Marshal(e)
 				fmt.Fprintf(w, "id: %d\nevent: %s\ndata: %s\n\n", e.ID, e.Kind, data)
 			}
-		})}
-		go s.Serve(pipe)
-		defer s.Close()
-		c := client.Over("/run/dibs.sock", pipe.Dial)
+		})
 		var got []api.Event
 		filter := api.EventsInput{After: 4, Agent: "a & b", Task: string(taskID)}
 		next, err := c.Events(t.Context(), filter, false, func(e api.Event) error { got = append(got, e); return nil })
@@ -104,27 +99,21 @@ func TestEventsGoOn(t *testing.T) {
 		"of a daemon that sends ids in vain": {beat("x"), 12, 0},
 	} {
 		for _, broken := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, broken: %v", name, broken), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					pipe := server.NewPipe()
-					s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-						w.Header().Set("Content-Type", api.EventStream)
-						io.WriteString(w, tt.stream)
-						http.NewResponseController(w).Flush()
-						if broken {
-							panic(http.ErrAbortHandler)
-						}
-					})}
-					go s.Serve(pipe)
-					defer s.Close()
-					heard := 0
-					c := client.Over("pipe", pipe.Dial)
-					next, err := c.Events(t.Context(), api.EventsInput{After: 12}, true, func(api.Event) error { heard++; return nil })
-					testkit.Check(t, next == tt.next && heard == tt.events,
-						"next = %d after %d events, want %d after %d", next, heard, tt.next, tt.events)
-					u, ok := errors.AsType[*client.UnreachableError](err)
-					testkit.Check(t, ok == broken && (!ok || u.Sent) && (ok || err == nil), "err = %v", err)
+			testkit.Bubble(t, fmt.Sprintf("%s, broken: %v", name, broken), func(t *testing.T) {
+				c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Content-Type", api.EventStream)
+					io.WriteString(w, tt.stream)
+					http.NewResponseController(w).Flush()
+					if broken {
+						panic(http.ErrAbortHandler)
+					}
 				})
+				heard := 0
+				next, err := c.Events(t.Context(), api.EventsInput{After: 12}, true, func(api.Event) error { heard++; return nil })
+				testkit.Check(t, next == tt.next && heard == tt.events,
+					"next = %d after %d events, want %d after %d", next, heard, tt.next, tt.events)
+				u, ok := errors.AsType[*client.UnreachableError](err)
+				testkit.Check(t, ok == broken && (!ok || u.Sent) && (ok || err == nil), "err = %v", err)
 			})
 		}
 	}

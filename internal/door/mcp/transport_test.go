@@ -88,30 +88,28 @@ func TestLines(t *testing.T) {
 		"a strange name":    {`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"inbox","arguments":{"agent":"\u001b[2J"}}}`, 0, 7.0, `"code":"failed"`},
 		"no arguments":      {`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"inbox","arguments":null}}`, 0, 7.0, "there is none"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				lines := speak(t, hello+"\n"+tt.in+"\n"+goodbye+"\n")
-				slices.SortFunc(lines, func(a, b string) int { return strings.Compare(read(t, a).Method, read(t, b).Method) })
-				var answers []message
-				var raw []string
-				for _, line := range lines {
-					if m := read(t, line); m.ID != "hello" && m.ID != "goodbye" {
-						answers, raw = append(answers, m), append(raw, line)
-					}
+		testkit.Bubble(t, name, func(t *testing.T) {
+			lines := speak(t, hello+"\n"+tt.in+"\n"+goodbye+"\n")
+			slices.SortFunc(lines, func(a, b string) int { return strings.Compare(read(t, a).Method, read(t, b).Method) })
+			var answers []message
+			var raw []string
+			for _, line := range lines {
+				if m := read(t, line); m.ID != "hello" && m.ID != "goodbye" {
+					answers, raw = append(answers, m), append(raw, line)
 				}
-				if n := len(lines) - len(answers); n != 2 {
-					t.Fatalf("%d of 2 requests around it were answered: %q", n, lines)
-				}
-				if tt.says == "" {
-					testkit.Check(t, len(answers) == 0, "answered %q", raw)
-					return
-				}
-				testkit.Require(t, len(answers) == 1 && answers[0].ID == tt.id && strings.Contains(raw[0], tt.says),
-					"answered %.300q, want one with id %v that says %q", raw, tt.id, tt.says)
-				if e := answers[0].Error; (e == nil) != (tt.code == 0) || e != nil && e.Code != tt.code {
-					t.Errorf("answered %s, want code %d", raw[0], tt.code)
-				}
-			})
+			}
+			if n := len(lines) - len(answers); n != 2 {
+				t.Fatalf("%d of 2 requests around it were answered: %q", n, lines)
+			}
+			if tt.says == "" {
+				testkit.Check(t, len(answers) == 0, "answered %q", raw)
+				return
+			}
+			testkit.Require(t, len(answers) == 1 && answers[0].ID == tt.id && strings.Contains(raw[0], tt.says),
+				"answered %.300q, want one with id %v that says %q", raw, tt.id, tt.says)
+			if e := answers[0].Error; (e == nil) != (tt.code == 0) || e != nil && e.Code != tt.code {
+				t.Errorf("answered %s, want code %d", raw[0], tt.code)
+			}
 		})
 	}
 }

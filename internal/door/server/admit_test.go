@@ -36,7 +36,7 @@ func TestWhatIsAskedArrives(t *testing.T) {
 		{"POST", "/v1/messages", `{"from":"Sandman","to":"Oracle","text":"hi"}`, "Send of Sandman, at one, key k of -1"},
 		{"POST", "/v1/tasks/" + string(taskID) + "/comments", `{"agent":"Sandman","text":"hi"}`, "Comment of Sandman, at one, key k of -1"},
 	} {
-		inBubble(t, tt.want, func(t *testing.T) {
+		testkit.Bubble(t, tt.want, func(t *testing.T) {
 			asked := ""
 			f := &fixture{t: t, broker: newFake(t), keys: newMemory(t), pipe: server.NewPipe(), log: new(logBuffer)}
 			f.broker.anyone = true

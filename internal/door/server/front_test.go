@@ -89,7 +89,7 @@ func (insecure) Leading() http.Handler {
 // of which says anything. A member that is among them, and one that comes then, are answered.
 func TestStrangersAmongMembers(t *testing.T) {
 	fewFiles(t, 512)
-	inBubble(t, "silent", func(t *testing.T) {
+	testkit.Bubble(t, "silent", func(t *testing.T) {
 		pipe := server.NewPipe()
 		peers := server.NewPeers(insecure{}, slog.New(slog.DiscardHandler))
 		served := make(chan error, 1)
@@ -137,7 +137,7 @@ func TestProcessesOfAMember(t *testing.T) {
 		"not seen":       {`{"pid":7,"uid":-1,"unknown":"it is there"}`, keepers.Unheard},
 		"gone":           {``, keepers.Gone},
 	} {
-		inBubble(t, name, func(t *testing.T) {
+		testkit.Bubble(t, name, func(t *testing.T) {
 			pipe := server.NewPipe()
 			member := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				io.WriteString(w, `{"processes":[`+tt.says+`]}`)

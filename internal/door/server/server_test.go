@@ -201,13 +201,7 @@ func (f *fixture) dial(to *server.Pipe) net.Conn {
 // served runs the test with a server, in virtual time.
 func served(t *testing.T, name string, test func(*testing.T, *fixture)) {
 	t.Helper()
-	inBubble(t, name, func(t *testing.T) { test(t, start(t)) })
-}
-
-// inBubble runs the test with virtual time.
-func inBubble(t *testing.T, name string, test func(*testing.T)) {
-	t.Helper()
-	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+	testkit.Bubble(t, name, func(t *testing.T) { test(t, start(t)) })
 }
 
 type (

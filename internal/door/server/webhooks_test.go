@@ -86,7 +86,7 @@ func TestWebhooksFromTheOutside(t *testing.T) {
 func TestSlowStrangersGiveWay(t *testing.T) {
 	const head, whole = "POST /notion HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n", "POST /notion HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
 	for what, send := range map[string]string{"say nothing": "", "half a header": head[:20], "half a body": head + "{", "no second post": whole} {
-		inBubble(t, what, func(t *testing.T) {
+		testkit.Bubble(t, what, func(t *testing.T) {
 			pipe, answer := server.NewPipe(), make(chan bool, 1)
 			h := server.NewWebhooks("/notion", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				if body, _ := io.ReadAll(r.Body); string(body) == "[]" {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"dibs/internal/api"
@@ -103,20 +102,18 @@ func TestGrantsCounted(t *testing.T) {
 		{name: "one three times", grants: []task.ID{"a", "a", "a"}, twice: 1, want: []string{"1 task(s) were granted twice"}},
 		{name: "two twice", grants: []task.ID{"a", "b", "b", "a"}, twice: 2, want: []string{"2 task(s) were granted twice"}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d := newDemo(t)
-				pipe := server.NewPipe()
-				server := &http.Server{Handler: granting(tt.grants)}
-				go server.Serve(pipe)
-				defer server.Close()
-				d.client = client.Over("pipe", pipe.Dial)
-				testkit.Must(t, d.work(t.Context(), "Sandman"))
-				if d.summary.GrantedTwice != tt.twice || d.grants != len(tt.grants) {
-					t.Errorf("of %d grants, %d tasks were granted twice; want %d and %d", d.grants, d.summary.GrantedTwice, len(tt.grants), tt.twice)
-				}
-				testkit.Same(t, tt.want, messages(d.audit(nil)), "problems")
-			})
+		testkit.Bubble(t, tt.name, func(t *testing.T) {
+			d := newDemo(t)
+			pipe := server.NewPipe()
+			server := &http.Server{Handler: granting(tt.grants)}
+			go server.Serve(pipe)
+			defer server.Close()
+			d.client = client.Over("pipe", pipe.Dial)
+			testkit.Must(t, d.work(t.Context(), "Sandman"))
+			if d.summary.GrantedTwice != tt.twice || d.grants != len(tt.grants) {
+				t.Errorf("of %d grants, %d tasks were granted twice; want %d and %d", d.grants, d.summary.GrantedTwice, len(tt.grants), tt.twice)
+			}
+			testkit.Same(t, tt.want, messages(d.audit(nil)), "problems")
 		})
 	}
 }
