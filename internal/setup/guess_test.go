@@ -158,13 +158,9 @@ func TestGivenNames(t *testing.T) {
 			w.Errorf("problems %q, steps %v: want the option added", p.Problems, p.Steps)
 		}
 		w.options.Map = map[string]string{"status": "State", "open": "To do, too", "blocked": ""}
-		if said := strings.Join(w.plan().Problems, "\n"); !strings.Contains(said, "no comma in the name of an option") || !strings.Contains(said, "--map blocked=: every board has this status") {
-			w.Errorf("problems %q", said)
-		}
+		testkit.Says(w, "problems", strings.Join(w.plan().Problems, "\n"), "no comma in the name of an option", "--map blocked=: every board has this status")
 		w.options.Map = map[string]string{"claim_timeout_minutes": "Phase"}
-		if said := strings.Join(append(w.plan().Notes, w.plan().Problems...), "\n"); !strings.Contains(said, `"Phase" is of type select`) {
-			w.Errorf("said %q", said)
-		}
+		testkit.Says(w, "said", strings.Join(append(w.plan().Notes, w.plan().Problems...), "\n"), `"Phase" is of type select`)
 	})
 }
 
@@ -382,9 +378,7 @@ func TestAnotherPage(t *testing.T) {
 		if got := actions(p); !slices.Contains(got, "create tasks") || !slices.Contains(got, "create task_log") || !slices.Contains(got, "create mesh_log") {
 			w.Errorf("plan: %v", got)
 		}
-		if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, "databases.task_log is "+first.TaskLog+" so far, which does not lie on that page: give --task-log "+first.TaskLog+", or no --parent") {
-			w.Errorf("notes: %q", p.Notes)
-		}
+		testkit.Says(w, "notes", strings.Join(p.Notes, "\n"), "databases.task_log is "+first.TaskLog+" so far, which does not lie on that page: give --task-log "+first.TaskLog+", or no --parent")
 		testkit.Check(w, len(p.Problems) == 1 && strings.Contains(p.Problems[0], "give --force"), "problems: %q", p.Problems)
 		w.options.Replace = true
 		p = w.plan()

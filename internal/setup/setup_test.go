@@ -161,12 +161,8 @@ func TestEveryInterruption(t *testing.T) {
 					Skip:  skip, Times: 1, Kind: kind,
 				})
 				p := w.plan()
-				err := p.Apply(w.Context(), func(setup.Step) {})
-				testkit.Require(w, err != nil && strings.Contains(err.Error(), "run the same again"),
-					"err = %v, want advice to run it again", err)
-				if _, err := os.Stat(w.options.File); err == nil {
-					w.Error("the configuration was written although a step failed")
-				}
+				testkit.Fails(w, p.Apply(w.Context(), func(setup.Step) {}), "run the same again")
+				testkit.Refused(os.Stat(w.options.File))(w)
 				remove()
 				time.Sleep(10 * time.Minute) // longer than any pause
 				p = w.plan()
@@ -442,9 +438,7 @@ func TestDataSourcesThatAreNamed(t *testing.T) {
 		for _, s := range p.Steps {
 			what = append(what, s.String())
 		}
-		if plan := strings.Join(what, "\n"); !strings.Contains(plan, `to "Sprint"`) || !strings.Contains(plan, `to "Talk"`) {
-			w.Errorf("the plan does not say where:\n%s", plan)
-		}
+		testkit.Says(w, "the plan does not say where:\n", strings.Join(what, "\n"), `to "Sprint"`, `to "Talk"`)
 		w.apply(p)
 		want := config.Databases{
 			Tasks: given.Tasks, TasksSource: "Sprint", TaskLog: given.TaskLog, MeshLog: given.MeshLog, MeshLogSource: mesh,

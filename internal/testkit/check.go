@@ -73,3 +73,22 @@ func Says(t testing.TB, name, text string, parts ...string) {
 		}
 	}
 }
+
+// Fails fails the test unless err is an error, of one line, that says all parts.
+func Fails(t testing.TB, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("there is no error, want one that says %q", parts)
+		return
+	}
+	Check(t, !strings.Contains(err.Error(), "\n"), "the error has several lines: %v", err)
+	Says(t, "the error", err.Error(), parts...)
+}
+
+// Refused is Fails for a call that returns something beside an error: Refused(os.Open(path))(t, "no such file").
+func Refused[T any](_ T, err error) func(t testing.TB, parts ...string) {
+	return func(t testing.TB, parts ...string) {
+		t.Helper()
+		Fails(t, err, parts...)
+	}
+}

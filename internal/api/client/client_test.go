@@ -285,7 +285,7 @@ func TestAnswers(t *testing.T) {
 				return mine, nil
 			})
 			_, err := client.Do(t.Context(), c, api.OpSweep, api.KeyedInput[*api.SweepRequest]{})
-			testkit.Check(t, err != nil && strings.Contains(err.Error(), tt.want), "Sweep = %v, want %q", err, tt.want)
+			testkit.Fails(t, err, tt.want)
 			unreachable, ok := errors.AsType[*client.UnreachableError](err)
 			gone := strings.HasPrefix(tt.name, "gone")
 			testkit.Check(t, gone == ok && (!ok || unreachable.Sent), "Sweep = %#v", err)

@@ -98,9 +98,7 @@ func TestActions(t *testing.T) {
 		c.until(fmt.Sprintf(`document.querySelector('#pane:not([hidden]) h1')?.textContent === %q`, act.title))
 		c.press(fmt.Sprintf(`#pane a[href$="/%s"]`, act.verb))
 		c.until(`document.querySelector('#pane form')`)
-		if said := eval[string](c, `document.querySelector("#pane").innerText`); !strings.Contains(said, act.asked) || !strings.Contains(said, "logged as done by maria") {
-			t.Errorf("asked to confirm, the board says %q", said)
-		}
+		testkit.Says(t, "asked to confirm, the board says", eval[string](c, `document.querySelector("#pane").innerText`), act.asked, "logged as done by maria")
 		if act.verb == "release" {
 			c.do(chromedp.SetValue(`#pane input[name=text]`, "It is needed elsewhere", chromedp.ByQuery))
 		}

@@ -133,9 +133,7 @@ func TestLeaseIsOver(t *testing.T) {
 			if code != tt.code || errors.Is(err, runner.ErrLost) != tt.lost || err != nil && !tt.lost || ended != tt.want {
 				t.Errorf("code %d, %v, and the daemon was told %q; want %d, lost: %v, %q", code, err, ended, tt.code, tt.lost, tt.want)
 			}
-			if _, err := os.Stat(wrote); err == nil {
-				t.Error("the command went on after it was held still")
-			}
+			testkit.Refused(os.Stat(wrote))(t)
 			testkit.Check(t, strings.Count(said, "is held still until") == 1 && strings.Contains(said, "sh goes on: ") != tt.lost,
 				"said %q", said)
 		})

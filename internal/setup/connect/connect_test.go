@@ -163,9 +163,7 @@ func TestLeftAlone(t *testing.T) {
 	} {
 		home := t.TempDir()
 		put(t, filepath.Join(home, c.path), c.text)
-		_, err := connect.Plan(c.client, place(home), false)
-		testkit.Check(t, err != nil && strings.Contains(err.Error(), c.want) && strings.Contains(err.Error(), c.path),
-			"%s: %v, want %q", c.text, err, c.want)
+		testkit.Refused(connect.Plan(c.client, place(home), false))(t, c.want, c.path)
 	}
 }
 
@@ -296,9 +294,7 @@ func TestNamedDaemon(t *testing.T) {
 	// A server that a person gave Codex is not ours to edit: it says what is missing.
 	home := t.TempDir()
 	put(t, filepath.Join(home, ".codex/config.toml"), "[mcp_servers.dibs]\ncommand = \"/opt/bin/dibs\"\nargs = [\"mcp\"]\n")
-	if _, err := connect.Plan("codex", named(home, "/a.sock"), false); err == nil || !strings.Contains(err.Error(), `give it the args "mcp", "--config", "/etc/it's.yaml", "--socket", "/a.sock"`) {
-		t.Errorf("err = %v", err)
-	}
+	testkit.Refused(connect.Plan("codex", named(home, "/a.sock"), false))(t, `give it the args "mcp", "--config", "/etc/it's.yaml", "--socket", "/a.sock"`)
 	// git
 	p := repository(t)
 	p.Flags = [][2]string{{"--socket", "/a.sock"}}

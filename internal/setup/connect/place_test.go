@@ -20,9 +20,7 @@ func TestAnotherSkill(t *testing.T) {
 		for _, text := range []string{"---\nname: dibs\n---\nMy own.\n", ""} {
 			home := t.TempDir()
 			put(t, filepath.Join(home, path), text)
-			if _, err := connect.Plan(client, place(home), false); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "another one") {
-				t.Errorf("%s: %v", client, err)
-			}
+			testkit.Refused(connect.Plan(client, place(home), false))(t, path, "another one")
 			do(t, client, place(home), true)
 			testkit.Same(t, map[string]string{path: text}, tree(t, home), "%s afterwards", client)
 		}
@@ -208,8 +206,7 @@ func TestReadOnly(t *testing.T) {
 	settings := filepath.Join(home, ".claude", "settings.json")
 	put(t, settings, "{}")
 	testkit.Must(t, os.Chmod(settings, 0o444))
-	_, err := connect.Plan("claude", place(home), false)
-	testkit.Check(t, err != nil && strings.Contains(err.Error(), settings+": it is read-only"), "%v", err)
+	testkit.Refused(connect.Plan("claude", place(home), false))(t, settings+": it is read-only")
 }
 
 // A hook that git would not run is refused.
