@@ -5,15 +5,22 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
+	"fmt"
+	"html"
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -21,6 +28,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"dibs/internal/api"
@@ -28,6 +36,7 @@ import (
 	"dibs/internal/cli"
 	"dibs/internal/door/board"
 	"dibs/internal/notion/emulator"
+	"dibs/internal/task"
 	"dibs/internal/testkit"
 )
 
@@ -243,3 +252,499 @@ func (l *lines) String() string {
 }
 
 func (l *lines) has(s string) bool { return strings.Contains(l.String(), s) }
+
+// nowhere is a daemon that cannot be reached.
+func nowhere() *client.Client {
+	return client.Over("/nowhere/dibs.sock", func(context.Context) (net.Conn, error) { return nil, errors.New("nobody is there") })
+}
+
+// visitor asks a board for pages, as a browser would.
+type visitor struct {
+	t      *testing.T
+	server *httptest.Server
+	cookie *http.Cookie
+}
+
+// ask sends a request with headers, each as NAME: VALUE, and returns the answer and its
+// body.
+func (v *visitor) ask(method, path string, header ...string) (*http.Response, string) {
+	v.t.Helper()
+	r := testkit.Got(http.NewRequestWithContext(v.t.Context(), method, v.server.URL+path, nil))(v.t)
+	for _, h := range header {
+		name, value, _ := strings.Cut(h, ": ")
+		if name == "Host" {
+			r.Host = value
+			continue
+		}
+		r.Header.Set(name, value)
+	}
+	if v.cookie != nil {
+		r.AddCookie(v.cookie)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(r) // which follows nothing
+	testkit.Must(v.t, err)
+	defer resp.Body.Close()
+	body := testkit.Got(io.ReadAll(resp.Body))(v.t)
+	return resp, string(body)
+}
+
+func newVisitor(t *testing.T, o board.Options) (*board.Board, *visitor) {
+	t.Helper()
+	o.Daemon, o.User = nowhere(), "maria"
+	b := board.New(o)
+	server := httptest.NewServer(b.Handler())
+	t.Cleanup(server.Close)
+	return b, &visitor{t: t, server: server}
+}
+
+// enter opens the board by its link.
+func (v *visitor) enter(b *board.Board) {
+	v.t.Helper()
+	link := strings.TrimPrefix(b.Link(v.server.URL), v.server.URL)
+	v.ask("HEAD", link) // which uses nothing up
+	resp, body := v.ask("GET", link)
+	cookies := resp.Cookies()
+	testkit.Require(v.t, resp.StatusCode == 200 && len(cookies) == 1 && strings.Contains(body, `<link rel="icon"`),
+		"the link is answered with %s and the cookies %v", resp.Status, cookies)
+	v.cookie = cookies[0]
+}
+
+func TestLinkOpensOnce(t *testing.T) {
+	b, v := newVisitor(t, board.Options{})
+	for _, path := range []string{"/", "/board.json", "/live", "/tasks/x", "/enter", "/enter?token=", "/enter?token=AAAA"} {
+		resp, body := v.ask("GET", path)
+		if resp.StatusCode != 401 && resp.StatusCode != 403 || len(resp.Cookies()) > 0 || !strings.Contains(body, "link") {
+			t.Errorf("without a link, %s is answered with %s: %s", path, resp.Status, body)
+		}
+	}
+	first := b.Link(v.server.URL)
+	testkit.Check(t, b.Link(v.server.URL) == first, "a link that was not used has changed")
+	testkit.Check(t, len(b.Entered()) <= 0, "a link that was not used was")
+	v.enter(b)
+	if !v.cookie.HttpOnly || v.cookie.SameSite != http.SameSiteStrictMode || v.cookie.Path != "/" || len(b.Entered()) != 1 {
+		t.Errorf("the cookie is %v, entered %d times", v.cookie, len(b.Entered()))
+	}
+	resp, _ := v.ask("GET", "/")
+	testkit.Check(t, resp.StatusCode == 200, "with the cookie, the board is answered with %s", resp.Status)
+	stranger := &visitor{t: t, server: v.server}
+	if resp, _ := stranger.ask("GET", strings.TrimPrefix(first, v.server.URL)); resp.StatusCode != 403 || len(resp.Cookies()) > 0 {
+		t.Errorf("a used link is answered with %s and %v", resp.Status, resp.Cookies())
+	}
+	testkit.Check(t, b.Link(v.server.URL) != first, "the next link is the one that was used")
+	stranger.cookie = &http.Cookie{Name: v.cookie.Name, Value: v.cookie.Value + "x"}
+	if resp, _ := stranger.ask("GET", "/"); resp.StatusCode != 401 {
+		t.Errorf("a wrong cookie is answered with %s", resp.Status)
+	}
+}
+
+func TestWhoMayAsk(t *testing.T) {
+	b, v := newVisitor(t, board.Options{Hosts: []string{"wall.example"}})
+	v.enter(b)
+	own := v.server.URL
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(own, "http://"))
+	for _, tt := range []struct {
+		method, path string
+		header       []string
+		want         int
+	}{
+		{"GET", "/", nil, 200},
+		{"GET", "/", []string{"Host: localhost:" + port}, 200},
+		{"GET", "/", []string{"Host: [::1]:" + port}, 200},
+		{"GET", "/", []string{"Host: wall.example:" + port}, 200},
+		{"GET", "/", []string{"Host: evil.example:" + port}, 421}, // a name that somebody had point here
+		{"GET", "/", []string{"Host: localhost.evil.example"}, 421},
+		{"GET", "/", []string{"Host: 127.0.0.1.evil.example"}, 421},
+		{"GET", "/static/board.css", []string{"Host: evil.example"}, 421},
+		{"GET", "/board.json", []string{"Origin: https://evil.example"}, 403},
+		{"GET", "/board.json", []string{"Origin: null"}, 403},
+		{"GET", "/board.json", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: script"}, 403},
+		{"GET", "/live", []string{"Sec-Fetch-Site: same-site", "Sec-Fetch-Mode: cors"}, 403}, // another port of this host
+		{"GET", "/", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"}, 200},
+		{"GET", "/", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"}, 403},
+		{"POST", "/sweep", nil, 403}, // browsers say where a change comes from
+		{"POST", "/sweep", []string{"Origin: null"}, 403},
+		{"POST", "/sweep", []string{"Origin: http://127.0.0.1:1"}, 403},
+		{"POST", "/sweep", []string{"Origin: https://evil.example"}, 403},
+		{"POST", "/sweep", []string{"Origin: " + own}, 502}, // let in, and there is no daemon
+	} {
+		if tt.header == nil {
+			tt.header = []string{"Accept: */*"}
+		}
+		resp, _ := v.ask(tt.method, tt.path, tt.header...)
+		got := resp.StatusCode
+		testkit.Check(t, got == tt.want, "%s %s %q: %d, want %d", tt.method, tt.path, tt.header, got, tt.want)
+		policy := resp.Header.Get("Content-Security-Policy")
+		if !strings.HasPrefix(policy, "default-src 'none'; script-src 'self';") || strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") {
+			t.Errorf("%s %s: the policy is %q", tt.method, tt.path, policy)
+		}
+		testkit.Check(t, resp.Header.Get("X-Content-Type-Options") == "nosniff",
+			"%s %s: the header lacks nosniff", tt.method, tt.path)
+	}
+}
+
+func TestReadOnlyChangesNothing(t *testing.T) {
+	b, v := newVisitor(t, board.Options{ReadOnly: true})
+	v.enter(b)
+	for _, path := range []string{"/sweep", "/tasks/2f835e81-2bbb-81b6-9700-e18108a40b1f/release"} {
+		for _, method := range []string{"GET", "POST"} {
+			resp, _ := v.ask(method, path, "Origin: "+v.server.URL)
+			testkit.Check(t, resp.StatusCode == 404, "%s %s is answered with %s", method, path, resp.Status)
+		}
+	}
+	_, body := v.ask("GET", "/")
+	testkit.Check(t, !strings.Contains(body, "weep"), "the page of a board that changes nothing offers to sweep")
+}
+
+// TestNoDaemon asks for every page while there is no daemon.
+func TestNoDaemon(t *testing.T) {
+	b, v := newVisitor(t, board.Options{})
+	v.enter(b)
+	for path, want := range map[string]int{
+		"/": 200, "/tasks": 200, "/events": 200, "/list?status=OPEN": 200, "/list?status=LOST": 404, "/list?status=OPEN&from=-1": 404,
+		"/agents": 502, "/charts": 502, "/charts?days=5": 404, "/health": 502,
+		"/tasks/nothing": 404, "/tasks/2f835e81-2bbb-81b6-9700-e18108a40b1f": 502, "/nowhere": 404, "/static/": 404, "/static/nothing": 404,
+	} {
+		resp, body := v.ask("GET", path)
+		testkit.Check(t, resp.StatusCode == want, "%s is answered with %s, want %d", path, resp.Status, want)
+		testkit.Check(t, want != 502 || strings.Contains(body, "nobody is there"), "%s does not say why: %s", path, body)
+	}
+}
+
+// TestSilentDaemon asks for a page while the daemon hears and does not answer.
+func TestSilentDaemon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := board.New(board.Options{User: "maria", Daemon: client.Over("/silent/dibs.sock", func(context.Context) (net.Conn, error) {
+			here, there := net.Pipe()
+			go io.Copy(io.Discard, there)
+			return here, nil
+		})})
+		ask := func(path string, cookies ...*http.Cookie) *http.Response {
+			r := httptest.NewRequestWithContext(t.Context(), "GET", "http://localhost"+path, nil)
+			for _, c := range cookies {
+				r.AddCookie(c)
+			}
+			w := httptest.NewRecorder()
+			b.Handler().ServeHTTP(w, r)
+			return w.Result()
+		}
+		cookie := ask(strings.TrimPrefix(b.Link("http://localhost"), "http://localhost")).Cookies()[0]
+		for _, path := range []string{"/health", "/agents", "/charts", "/tasks/2f835e81-2bbb-81b6-9700-e18108a40b1f"} {
+			began := time.Now()
+			resp := ask(path, cookie)
+			body, _ := io.ReadAll(resp.Body)
+			if took := time.Since(began); resp.StatusCode != 502 || took > 10*time.Second || !strings.Contains(string(body), "the daemon takes too long to answer") {
+				t.Errorf("%s is answered with %s after %v: %s", path, resp.Status, took, body)
+			}
+		}
+	})
+}
+
+// TestClusterIsShown looks at the health of a daemon that is a member of a cluster, also
+// while the cluster cannot be asked.
+func TestClusterIsShown(t *testing.T) {
+	asked := 0
+	daemon := http.NewServeMux()
+	daemon.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		json.NewEncoder(w).Encode(api.Status{Cluster: &api.ClusterStatus{Name: "north", Leader: "north"}})
+	})
+	daemon.HandleFunc("GET /v1/cluster", func(w http.ResponseWriter, _ *http.Request) {
+		if asked++; asked > 1 {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(503)
+			json.NewEncoder(w).Encode(api.Problem{Status: 503, Code: "journal_unavailable", Detail: "the database cannot be reached"})
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		json.NewEncoder(w).Encode(api.Cluster{Members: []api.Member{
+			{Name: "north", Leader: true, Self: true, Address: "10.0.0.1:7331"}, {Name: "<b>south", Address: "10.0.0.2:7331"},
+		}})
+	})
+	server := httptest.NewServer(daemon)
+	t.Cleanup(server.Close)
+	b := board.New(board.Options{User: "maria", Daemon: client.Over("/cluster/dibs.sock", func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", server.Listener.Addr().String())
+	})})
+	pages := httptest.NewServer(b.Handler())
+	t.Cleanup(pages.Close)
+	v := &visitor{t: t, server: pages}
+	v.enter(b)
+	_, body := v.ask("GET", "/health")
+	testkit.Says(t, "the page", body, "<dt>Leader</dt><dd>north since", "<strong>north</strong> leader (this daemon)", "10.0.0.1:7331, seen", "&lt;b&gt;south", "10.0.0.2:7331")
+	if resp, body := v.ask("GET", "/health"); resp.StatusCode != 200 || !strings.Contains(body, "the database cannot be reached") {
+		t.Errorf("while the cluster cannot be asked, the page is %s: %s", resp.Status, body)
+	}
+}
+
+// TestNothingInline looks for code and styles in the pages that the policy would forbid.
+func TestNothingInline(t *testing.T) {
+	b, v := newVisitor(t, board.Options{})
+	v.enter(b)
+	for _, path := range []string{"/", "/events", "/agents", "/nowhere", "/sweep"} {
+		_, body := v.ask("GET", path)
+		for _, forbidden := range []string{" style=", "<style", "<script>", " onclick=", "javascript:", "http://", "https://"} {
+			testkit.Check(t, !strings.Contains(body, forbidden), "%s has %q", path, forbidden)
+		}
+	}
+}
+
+// TestWords shows a board whose statuses and priorities have other names than dibs's.
+func TestWords(t *testing.T) {
+	m := newMesh(t, "empty", 0)
+	m.kill()
+	tasks := m.notion.Databases().Tasks
+	for column, name := range map[string]string{"status": "Zurückgestellt", "priority": "Hoch"} {
+		testkit.Must(t, m.notion.AddOption(tasks, column, name))
+	}
+	props := status("Zurückgestellt")
+	props["priority"] = map[string]any{"select": map[string]any{"name": "Hoch"}}
+	id := m.add("Paint the gate", props)
+	m.env = []string{"DIBS_TASKS_STATUSES_BLOCKED=Zurückgestellt", "DIBS_TASKS_STATUSES_CANCELLED=Abgebrochen", "DIBS_TASKS_PRIORITIES_HIGH=Hoch"}
+	m.serve()
+	v := m.visitor()
+	var page string
+	m.until("the board shows its own words", func() bool {
+		_, page = v.ask("GET", "/tasks")
+		return strings.Contains(page, "</span>Zurückgestellt <span") && strings.Contains(page, `<span class="priority high">Hoch</span>`)
+	})
+	testkit.Check(t, strings.Contains(page, "</span>In progress <span"), "the columns that have dibs's names: %s", page)
+	_, page = v.ask("GET", "/tasks/"+id)
+	testkit.Check(t, strings.Contains(page, "</span>Zurückgestellt · TASK-1 · Hoch</p>"), "the task: %s", page)
+	testkit.Check(t, strings.Contains(page, "/reopen\"") && !strings.Contains(page, "/cancel\""),
+		"the task can get a status that the board does without: %s", page)
+}
+
+// sender is a browser without JavaScript, which was let in.
+type sender struct {
+	m    *mesh
+	base string
+	http http.Client
+}
+
+func newSender(m *mesh) *sender {
+	m.t.Helper()
+	jar := testkit.Got(cookiejar.New(nil))(m.t)
+	v := &sender{m: m, http: http.Client{Jar: jar}}
+	v.base, _, _ = strings.Cut(m.link, "/enter")
+	v.ask(strings.TrimPrefix(m.link, v.base), nil)
+	return v
+}
+
+var hidden = regexp.MustCompile(`<input type="hidden" name="(\w+)" value="([^"]*)">`)
+
+// ask sends a form, or reads a page if there is none. It returns the status, the hidden fields of
+// the form in the answer, and its text.
+func (v *sender) ask(path string, form url.Values) (int, url.Values, string) {
+	v.m.t.Helper()
+	method, body := http.MethodGet, ""
+	if form != nil {
+		method, body = http.MethodPost, form.Encode()
+	}
+	r := testkit.Got(http.NewRequestWithContext(v.m.t.Context(), method, v.base+path, strings.NewReader(body)))(v.m.t)
+	r.Header.Set("Origin", v.base)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp := testkit.Got(v.http.Do(r))(v.m.t)
+	defer resp.Body.Close()
+	page := testkit.Got(io.ReadAll(resp.Body))(v.m.t)
+	fields := make(url.Values)
+	for _, field := range hidden.FindAllStringSubmatch(string(page), -1) {
+		fields.Set(field[1], html.UnescapeString(field[2]))
+	}
+	return resp.StatusCode, fields, html.UnescapeString(string(page))
+}
+
+// does fills in the form of an action and sends it.
+func (v *sender) does(id, verb string, more ...string) string {
+	v.m.t.Helper()
+	path := "/tasks/" + id + "/" + verb
+	_, form, asked := v.ask(path, nil)
+	testkit.Require(v.m.t, form.Get("seen") != "", "%s has no form: %s", path, asked)
+	for i := 0; i < len(more); i += 2 {
+		form.Set(more[i], more[i+1])
+	}
+	code, _, page := v.ask(path, form)
+	testkit.Require(v.m.t, code == http.StatusOK && strings.Contains(page, `class="done"`),
+		"%s was answered %d: %s", path, code, page)
+	return page
+}
+
+// is waits until the daemon shows a task in a status.
+func (m *mesh) is(id string, want task.Status) {
+	m.t.Helper()
+	m.until(fmt.Sprintf("%s is %s", id, want), func() bool {
+		t, err := client.Do(m.t.Context(), m.client, api.OpGetTask, api.GetTaskInput{ID: id})
+		return err == nil && t.Status == want
+	})
+}
+
+// TestGestures does without JavaScript what people may do to a task that no agent has.
+func TestGestures(t *testing.T) {
+	m := newMesh(t, "empty", 0)
+	m.reviews()
+	ids := []string{m.add("Sew a button on", nil), m.add("Mend the fence", status("REVIEW")), m.add("Oil the hinges", nil)}
+	m.sync()
+	v := newSender(m)
+	v.does(ids[0], "block", "text", "no thread")
+	m.is(ids[0], task.Blocked)
+	page := v.does(ids[0], "answer", "text", "Take the red one.\nIt is in the drawer.")
+	m.is(ids[0], task.Open)
+	testkit.Check(t, strings.Contains(page, "The answer is a comment on the page"), "after an answer, the page says %s", page)
+	v.does(ids[0], "comment", "text", "The left drawer.")
+	_, _, said := v.ask("/tasks/"+ids[0]+"/page", nil)
+	testkit.Says(t, "the comments", said, "Take the red one.\nIt is in the drawer. (maria on the board)", "The left drawer.", ">user ")
+	v.does(ids[0], "cancel")
+	m.is(ids[0], task.Cancelled)
+	v.does(ids[0], "reopen")
+	m.is(ids[0], task.Open)
+	v.does(ids[1], "approve", "text", "good work")
+	m.is(ids[1], task.Completed)
+	v.does(ids[2], "offer", "agent", "Oracle", "text", "you know hinges")
+	got := do(m, api.OpGetTask, api.GetTaskInput{ID: ids[2]})
+	testkit.Check(t, got.Offer != nil && got.Offer.To == "Oracle", "the task is %+v; want it offered to Oracle", got)
+	for _, id := range ids[:2] {
+		p, _ := m.notion.Page(id)
+		testkit.Check(t, strings.Contains(fmt.Sprint(p), "maria on the board"), "its note does not say who did it: %v", p)
+	}
+
+	// What a move to a column takes is asked, or why there is none.
+	if _, form, page := v.ask("/tasks/"+ids[0]+"/move?to=BLOCKED", nil); form.Get("seen") == "" || !strings.Contains(page, "Set the task to BLOCKED?") {
+		t.Errorf("a move to BLOCKED asks %s", page)
+	}
+	m.claim("Sandman", ids[0])
+	for to, want := range map[string]string{
+		"BLOCKED": "Sandman works on it: release it first", "REVIEW": "Sandman works on it", "IN_PROGRESS": "already", "nowhere": "There is no such thing to do",
+	} {
+		_, form, page := v.ask("/tasks/"+ids[0]+"/move?to="+to, nil)
+		testkit.Check(t, form.Get("seen") == "" && strings.Contains(page, want), "a move to %s says %s, want %q", to, page, want)
+	}
+}
+
+// TestNewTask makes a task that waits for another; the form that comes twice makes it once.
+func TestNewTask(t *testing.T) {
+	m := newMesh(t, "empty", 0)
+	first := m.add("Sew a button on", nil)
+	m.sync()
+	v := newSender(m)
+	_, form, _ := v.ask("/new?after=TASK-1", nil)
+	if code, _, page := v.ask("/new", url.Values{"key": form["key"], "title": {" "}}); code != http.StatusConflict || !strings.Contains(page, "a task needs a title") {
+		t.Errorf("without a title: %d %s", code, page)
+	}
+	form.Set("title", "Iron the shirt")
+	form.Set("text", "Not **too** hot.")
+	form.Set("priority", "high")
+	form.Set("needs", "TASK-1")
+	for range 2 {
+		if code, _, page := v.ask("/new", form); code != http.StatusOK || !strings.Contains(page, "The task was made.") || !strings.Contains(page, "Iron the shirt") {
+			t.Fatalf("answered %d %s", code, page)
+		}
+	}
+	all := do(m, api.OpListTasks, api.ListTasksInput{Text: "Iron"})
+	testkit.Require(t, len(all.Tasks) == 1 && all.Tasks[0].Priority == "high" && len(all.Tasks[0].DependsOn) == 1, "the tasks are %+v; want one, after another", all.Tasks)
+	drawn := regexp.MustCompile(`(?s)<path d="M[^"]+"/>.*<a href="/tasks/[^"]+" class="s-OPEN"[^>]*><title>Sew a button on.*<g class="self s-OPEN"><title>Iron the shirt.*Waits for</h3>.*Sew a button on`)
+	made := string(all.Tasks[0].ID)
+	shows := func(id string, is func(page string) bool) func() bool {
+		return func() bool {
+			_, _, page := v.ask("/tasks/"+id, nil)
+			return is(page)
+		}
+	}
+	m.until("what it waits for is drawn", shows(made, func(page string) bool {
+		return drawn.MatchString(page) && !strings.Contains(page, "Waits for this")
+	}))
+	m.until("what waits for it is listed", shows(first, regexp.MustCompile(`(?s)Waits for this</h3>.*Iron the shirt`).MatchString))
+	form.Set("needs", "TASK-77")
+	form.Del("key")
+	if code, _, page := v.ask("/new", form); code != http.StatusConflict || !strings.Contains(page, "TASK-77") || !strings.Contains(page, `value="Iron the shirt"`) {
+		t.Errorf("after a task that there is not: %d %s", code, page)
+	}
+}
+
+// TestMeanwhile sends forms about tasks that somebody has changed since: what was changed is
+// shown, nothing is done, and the form that comes back is about the task as it is.
+func TestMeanwhile(t *testing.T) {
+	m := newMesh(t, "empty", 0)
+	id, other := m.add("Paint the gate", status("BLOCKED")), m.add("Mend the fence", nil)
+	m.sync()
+	v := newSender(m)
+	_, shown, _ := v.ask("/tasks/"+id+"/reopen", nil)
+	// A person has completed it, whether the daemon knows that already or not.
+	testkit.Must(t, m.notion.EditPage(id, status("COMPLETED")))
+	code, _, page := v.ask("/tasks/"+id+"/reopen", shown)
+	if code != http.StatusConflict || !strings.Contains(page, "is COMPLETED, and not BLOCKED any more") && !strings.Contains(page, "Changed since you looked") {
+		t.Errorf("answered %d: %s", code, page)
+	}
+	m.sync()
+	m.is(id, task.Completed)
+	code, again, page := v.ask("/tasks/"+id+"/reopen", shown)
+	if code != http.StatusConflict || !strings.Contains(page, `<th scope="row">Status</th><td>blocked</td><td>completed</td>`) {
+		t.Errorf("answered %d: %s", code, page)
+	}
+	if code, _, page := v.ask("/tasks/"+id+"/reopen", again); code != http.StatusOK || !strings.Contains(page, "The task is open again.") {
+		t.Errorf("what was shown is reopened: answered %d %s", code, page)
+	}
+
+	// The same form sent twice is done once, and says so both times.
+	if code, _, page := v.ask("/tasks/"+id+"/reopen", again); code != http.StatusOK || !strings.Contains(page, "The task is open again.") {
+		t.Errorf("sent twice: answered %d %s", code, page)
+	}
+
+	// Nor is a person's name taken off that the daemon does not know of yet.
+	_, shown, _ = v.ask("/tasks/"+id+"/cancel", nil)
+	testkit.Must(t, m.notion.EditPage(id, map[string]any{"claimed_by": map[string]any{"rich_text": []any{map[string]any{"text": map[string]any{"content": "Ann"}}}}}))
+	code, again, page = v.ask("/tasks/"+id+"/cancel", shown)
+	testkit.Check(t, code == http.StatusConflict && strings.Contains(page, "Ann"), "answered %d: %s", code, page)
+	m.sync()
+	if code, again, page = v.ask("/tasks/"+id+"/cancel", again); code == http.StatusConflict && again.Get("seen") != "" {
+		code, _, page = v.ask("/tasks/"+id+"/cancel", again)
+	}
+	testkit.Check(t, code == http.StatusOK && strings.Contains(page, "The task was cancelled."),
+		"what was shown is cancelled: answered %d %s", code, page)
+
+	// An agent has claimed it, and there is nothing to confirm any more.
+	_, shown, _ = v.ask("/tasks/"+other+"/cancel", nil)
+	m.claim("Oracle", other)
+	code, again, page = v.ask("/tasks/"+other+"/cancel", shown)
+	if code != http.StatusConflict || again.Get("seen") != "" || !strings.Contains(page, "<td>nobody</td><td>Oracle</td>") || !strings.Contains(page, "release it first") {
+		t.Errorf("answered %d: %s", code, page)
+	}
+	got := do(m, api.OpGetTask, api.GetTaskInput{ID: other})
+	testkit.Check(t, got.Agent == "Oracle", "the task is %+v; want Oracle at work on it", got)
+	// A form without what was seen does nothing.
+	if code, _, _ := v.ask("/tasks/"+other+"/release", url.Values{}); code != http.StatusConflict {
+		t.Errorf("a form without what was seen was answered %d", code)
+	}
+}
+
+// TestPausedAndResumed pauses everybody with one click, and resumes everybody and an agent with one
+// each; every page says what is paused.
+func TestPausedAndResumed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: left out with -short")
+	}
+	t.Parallel()
+	m := newMesh(t, "empty", 3)
+	v := m.visitor()
+	press := func(path string) {
+		t.Helper()
+		resp, body := v.ask("POST", path, "Origin: "+v.server.URL)
+		testkit.Require(t, resp.StatusCode == 303 && resp.Header.Get("Location") == "/", "%s: %s %s", path, resp.Status, body)
+	}
+	press("/pause")
+	testkit.Refused(client.Do(t.Context(), m.client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman"})))(t, "maria paused everybody: on the board")
+	m.until("a page says that everybody is paused, and does not offer to pause", func() bool {
+		_, body := v.ask("GET", "/events")
+		return strings.Contains(body, "Everybody is paused, by maria: on the board") && strings.Contains(body, `action="/pause" hidden`)
+	})
+	press("/resume")
+	do(m, api.OpPause, api.Keyed("", &api.PauseRequest{Agent: "Oracle", ForSeconds: 3600, Reason: "<b>too eager</b>"}))
+	said := ""
+	m.until("the board says that Oracle is paused", func() bool {
+		_, said = v.ask("GET", "/")
+		return strings.Contains(said, "Oracle is paused until")
+	})
+	testkit.Check(t, !strings.Contains(said, "<b>too") && !strings.Contains(said, `action="/pause" hidden`),
+		"the page has\n%s", said)
+	press("/resume?agent=Oracle")
+	s := do(m, api.OpStatus, struct{}{})
+	testkit.Check(t, len(s.Pauses) == 0, "what is paused: %+v", s.Pauses)
+}

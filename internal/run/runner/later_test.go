@@ -1,11 +1,16 @@
 package runner
 
 import (
+	"context"
+	"errors"
+	"io"
+	"net"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"dibs/internal/api/client"
 	"dibs/internal/testkit"
 )
 
@@ -35,5 +40,20 @@ func TestPutOff(t *testing.T) {
 		want(5*time.Minute, "a")
 		time.Sleep(5 * time.Minute)
 		want(0)
+	})
+}
+
+// A claim whose lease is over is lost where nobody answers for a minute.
+func TestNobodyAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		k := keeping{daemon: client.Over("/s", func(context.Context) (net.Conn, error) {
+			mine, theirs := net.Pipe()
+			go io.Copy(io.Discard, theirs)
+			return mine, nil
+		})}
+		_, err := k.judge(t.Context())
+		took := time.Since(began)
+		testkit.Check(t, errors.Is(err, ErrLost) && took == insist, "%v after %v", err, took)
 	})
 }

@@ -2,8 +2,11 @@ package doctor_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -13,12 +16,16 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
+	"dibs/internal/door/server"
 	"dibs/internal/journal"
+	"dibs/internal/notion"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/setup/doctor"
 	"dibs/internal/testkit"
@@ -390,5 +397,315 @@ func TestWebhook(t *testing.T) {
 				w.Errorf("%+v: %+v, want %s: %s", tt.webhook, f, tt.level, tt.found)
 			}
 		})
+	}
+}
+
+// world is a workspace without faults, in a bubble of virtual time.
+type world struct {
+	*testing.T
+	notion  *emulator.Emulator
+	options doctor.Options
+}
+
+func inWorld(t *testing.T, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w, end := newWorld(t)
+		defer end()
+		test(w)
+	})
+}
+
+// newWorld makes a world, in the caller's bubble if there is one.
+func newWorld(t *testing.T) (w *world, end func()) {
+	t.Helper()
+	em := testkit.Got(emulator.New(emulator.Options{}))(t)
+	dbs := testkit.Got(em.Seed("empty"))(t)
+	transport := em.Client().Transport
+	c := config.Default()
+	c.Notion.Token = config.Secret(em.Token())
+	c.Databases = config.Databases{Tasks: dbs.Tasks, TaskLog: dbs.TaskLog, MeshLog: dbs.MeshLog}
+	c.StateDir = filepath.Join(t.TempDir(), "state")
+	c.Socket = filepath.Join(c.StateDir, "dibs.sock")
+	w = &world{t, em, doctor.Options{
+		Config: c, Transport: transport,
+		Daemon: client.Over(c.Socket, func(context.Context) (net.Conn, error) { return nil, errors.New("no such file") }),
+	}}
+	return w, func() {
+		transport.(*http.Transport).CloseIdleConnections()
+		em.Close()
+	}
+}
+
+func (w *world) schema(change map[string]any) {
+	w.Helper()
+	testkit.Must(w, w.notion.EditSchema(w.notion.Databases().Tasks, change))
+}
+
+// stateDir makes the state directory with that mode, whatever the umask.
+func (w *world) stateDir(mode os.FileMode) {
+	w.Helper()
+	dir := w.options.Config.StateDir
+	testkit.Must(w, errors.Join(os.Mkdir(dir, mode), os.Chmod(dir, mode)))
+}
+
+func (w *world) journal() *journal.Journal {
+	w.Helper()
+	j := testkit.Got(journal.Open(w.Context(), filepath.Join(w.options.Config.StateDir, journal.FileName)))(w)
+	return j
+}
+
+// finds runs the doctor, which has to find that of a check, and to say all parts of it. The level is
+// empty if it is to find nothing.
+func (w *world) finds(check string, level doctor.Level, parts ...string) {
+	w.Helper()
+	f := find(doctor.Run(w.Context(), w.options), check)
+	testkit.Check(w, f.Level == level, "%s: %+v, want %q", check, f, level)
+	testkit.Says(w, check, f.Found+" "+f.Remedy, parts...)
+}
+
+// runIn runs a test of that name in a world.
+func runIn(t *testing.T, name string, test func(w *world)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { inWorld(t, test) })
+}
+
+// serve answers the doctor as a daemon with that status and those tasks, until stop is called.
+func (w *world) serve(status *api.Status, tasks ...api.Task) (stop func()) {
+	pipe := server.NewPipe()
+	serving := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		var answer any = status
+		switch r.URL.Path {
+		case "/v1/tasks":
+			answer = api.Tasks{Tasks: tasks}
+		case "/v1/cluster":
+			answer = api.Cluster{ClusterStatus: api.ClusterStatus{LastError: "the journal's database was restored"}, Members: []api.Member{}}
+		}
+		testkit.OK(w, json.NewEncoder(rw).Encode(answer))
+	})}
+	go serving.Serve(pipe)
+	w.options.Daemon = client.Over("pipe", pipe.Dial)
+	return func() { serving.Close() }
+}
+
+// The daemon runs with other settings than the file's, each in turn.
+func TestSettingsOfTheRunningDaemon(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*config.Claim)
+		want   string
+	}{
+		{"the same", func(*config.Claim) {}, ""},
+		{"timeout", func(c *config.Claim) { c.Timeout = 10 * time.Minute }, "claim.timeout 30m0s, and 10m0s is configured"},
+		{"write window", func(c *config.Claim) { c.WriteWindow = time.Second }, "claim.write_window 2s, and 1s is configured"},
+		{"settle", func(c *config.Claim) { c.Settle = 5 * time.Second }, "claim.settle 3s, and 5s is configured"},
+		{"override", func(c *config.Claim) { c.Override = config.OverrideOpenOnly }, "claim.override any, and open_only is configured"},
+		{"exclusive", func(c *config.Claim) { c.Exclusive = true }, "claim.exclusive false, and true is configured"},
+		{"per agent", func(c *config.Claim) { c.MaxPerAgent = 2 }, "claim.max_per_agent 0, and 2 is configured"},
+		{"lifetime", func(c *config.Claim) { c.MaxLifetime = time.Hour }, "claim.max_lifetime 24h0m0s, and 1h0m0s is configured"},
+	} {
+		runIn(t, tt.name, func(w *world) {
+			defer w.serve(&api.Status{Version: "test", PID: 7, Warnings: []string{}, Policy: api.PolicyStatus{
+				TimeoutSeconds: 1800, WriteWindowSeconds: 2, SettleSeconds: 3, Override: "any",
+				MaxPerAgent: new(int), MaxLifetimeSeconds: new(86400.0),
+			}})()
+			w.options.Config.Claim = config.Claim{
+				Timeout: 30 * time.Minute, WriteWindow: 2 * time.Second, Settle: 3 * time.Second, Override: config.OverrideAny, MaxLifetime: 24 * time.Hour,
+			}
+			tt.change(&w.options.Config.Claim)
+			f := find(doctor.Run(w.Context(), w.options), "settings")
+			if tt.want == "" && f != (doctor.Finding{}) || tt.want != "" && (f.Level != doctor.Warning || f.Found != "the daemon runs with "+tt.want || f.Remedy == "") {
+				w.Errorf("found %+v, want %q", f, tt.want)
+			}
+		})
+	}
+}
+
+func TestRateAboveNotions(t *testing.T) {
+	for rate, want := range map[float64]string{
+		3: "", 1: "", 5: "in Business and Enterprise only, and 3 elsewhere", 10: "in Business and Enterprise only", 11: "allows 3, or 10 in Business and Enterprise",
+	} {
+		inWorld(t, func(w *world) {
+			w.options.Config.Notion.Rate = rate
+			f := find(doctor.Run(w.Context(), w.options), "rate")
+			if want == "" && f != (doctor.Finding{}) || want != "" && (f.Level != doctor.Warning || !strings.Contains(f.Found, want) || !strings.Contains(f.Found, "pause")) {
+				w.Errorf("a rate of %g: found %+v, want %q", rate, f, want)
+			}
+		})
+	}
+}
+
+// Names that differ only in case are two agents, and nearly always a mistake.
+func TestAgentsThatDifferInCaseOnly(t *testing.T) {
+	named := func(names ...string) (agents []config.Agent) {
+		for _, name := range names {
+			agents = append(agents, config.Agent{Name: name})
+		}
+		return agents
+	}
+	for _, tt := range []struct {
+		name   string
+		agents []config.Agent
+		board  []string
+		want   string
+	}{
+		{"none", nil, nil, ""},
+		{"others", named("Sandman", "Oracle"), []string{"Sandman", "", "Maria"}, ""},
+		{"configured", named("Sandman", "Oracle", "SANDMAN"), nil, `"SANDMAN" and "Sandman" differ`},
+		{"on the board", named("Sandman"), []string{"sandman"}, `"Sandman" and "sandman" differ`},
+		{"only on the board", nil, []string{"Zoë", "ZOË"}, `"ZOË" and "Zoë" differ`},
+	} {
+		runIn(t, tt.name, func(w *world) {
+			w.options.Config.Agents = tt.agents
+			var tasks []api.Task
+			for _, name := range tt.board {
+				tasks = append(tasks, api.Task{Agent: name})
+			}
+			if tasks != nil {
+				defer w.serve(&api.Status{Version: "test", PID: 7, Warnings: []string{}}, tasks...)()
+			}
+			f := find(doctor.Run(w.Context(), w.options), "agents")
+			if tt.want == "" && f != (doctor.Finding{}) || tt.want != "" && (f.Level != doctor.Warning || !strings.HasPrefix(f.Found, tt.want)) {
+				w.Errorf("found %+v, want %q", f, tt.want)
+			}
+		})
+	}
+}
+
+// The column of people keeps tasks back, which is counted.
+func TestAssigneesAreCounted(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.schema(map[string]any{"Who": of("people")})
+		maria := testkit.Got(w.notion.AddPerson("Maria", ""))(w)
+		sandman := testkit.Got(w.notion.AddPerson("Sandman's bot", ""))(w)
+		for _, who := range []string{maria, sandman, ""} {
+			people := []any{}
+			if who != "" {
+				people = append(people, map[string]any{"id": who})
+			}
+			testkit.Got(w.notion.CreatePage(w.notion.Databases().Tasks, map[string]any{"Who": map[string]any{"people": people}}))(w)
+		}
+		w.options.Config.Tasks.Properties.Assignee = "Who"
+		w.options.Config.Agents = []config.Agent{{Name: "Sandman", NotionUser: sandman}}
+		if f := find(doctor.Run(w.Context(), w.options), "tasks.properties.assignee"); f.Found != `"Who", people, which keeps 1 of 3 open tasks back from agents` {
+			w.Errorf("found %+v", f)
+		}
+		w.options.Config.Tasks.Properties.Assignee = "Owner"
+		f := find(doctor.Run(w.Context(), w.options), "tasks.properties.assignee")
+		testkit.Check(w, f.Level == doctor.Error && strings.Contains(f.Found, `"Owner" is missing`),
+			"found %+v, want that nothing can be claimed without it", f)
+	})
+}
+
+// If claimed_by takes people, an agent without a Notion user cannot claim.
+func TestPeopleWithoutUsers(t *testing.T) {
+	user := "3e5b7a90-1c2d-4f3e-8a4b-5c6d7e8f9a02"
+	for _, tt := range []struct {
+		name   string
+		agents []config.Agent
+		level  doctor.Level
+		want   string
+	}{
+		{"no agents", nil, doctor.Error, "nobody can claim"},
+		{"none has one", []config.Agent{{Name: "Sandman"}}, doctor.Error, "nobody can claim"},
+		{"one has one", []config.Agent{{Name: "Sandman", NotionUser: user}, {Name: "Oracle"}}, doctor.Warning, `"Oracle" cannot claim`},
+		{"all have one", []config.Agent{{Name: "Sandman", NotionUser: user}}, "", ""},
+	} {
+		runIn(t, tt.name, func(w *world) {
+			w.schema(map[string]any{"claimed_by": of("people")})
+			w.options.Config.Agents = tt.agents
+			f := find(doctor.Run(w.Context(), w.options), "agents")
+			if f.Level != tt.level || !strings.Contains(f.Found, tt.want) || tt.level != "" && !strings.Contains(f.Remedy, "notion_user") {
+				w.Errorf("found %+v, want %s, %q", f, tt.level, tt.want)
+			}
+		})
+	}
+}
+
+func TestProbeIsJudgedAndLeavesNothing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.notion.SetLatency(func(*http.Request) (before, after time.Duration) { return time.Second, 250 * time.Millisecond })
+		w.options.Probe = true
+		report := doctor.Run(w.Context(), w.options)
+		if f := find(report, "write_window"); f.Level != doctor.Error || !strings.Contains(f.Found, "took 2.5s") {
+			w.Errorf("finding = %+v, want that 2.5s do not fit", f)
+		}
+		if f := find(report, "overwrite"); f.Level != doctor.OK || !strings.Contains(f.Found, "2.5s at most") {
+			w.Errorf("finding = %+v, want to be told for how long an edit is not safe", f)
+		}
+		rows := w.notion.Pages(w.notion.Databases().Tasks)
+		testkit.Check(w, len(rows) == 1 && rows[0].Trashed, "the rows are %+v, want one in the trash", rows)
+		want := (&doctor.Proposal{WriteWindowSeconds: 5, SettleSeconds: 5.1})
+		testkit.Check(w, cmp.Equal(report.Proposal, want), "proposal = %+v, want %+v", report.Proposal, want)
+	})
+}
+
+func TestJudge(t *testing.T) {
+	round := func(read, write, stale time.Duration) notion.Round {
+		return notion.Round{Read: read, Write: write, Stale: stale}
+	}
+	ms := time.Millisecond
+	exclusive := func(c *config.Config) { c.Claim.Exclusive, c.Claim.Settle = true, 0 }
+	tests := map[string]struct {
+		change func(*config.Config)
+		rounds []notion.Round
+		window doctor.Level
+		settle doctor.Level
+		pair   [2]time.Duration
+	}{
+		"very fast":             {nil, []notion.Round{round(20*ms, 30*ms, 0)}, doctor.OK, doctor.OK, [2]time.Duration{1000 * ms, 1100 * ms}},
+		"fast":                  {nil, []notion.Round{round(100*ms, 200*ms, 0), round(300*ms, 450*ms, 0)}, doctor.OK, doctor.OK, [2]time.Duration{1500 * ms, 1600 * ms}},
+		"now and then too slow": {nil, []notion.Round{round(100*ms, 200*ms, 0), round(300*ms, 451*ms, 0)}, doctor.Warning, doctor.OK, [2]time.Duration{1600 * ms, 1700 * ms}},
+		"too slow":              {nil, []notion.Round{round(1000*ms, 2000*ms, 0)}, doctor.Error, doctor.OK, [2]time.Duration{6000 * ms, 6100 * ms}},
+		"stale for a moment":    {nil, []notion.Round{round(10*ms, 10*ms, 49*ms), round(10*ms, 10*ms, 0)}, doctor.OK, doctor.Warning, [2]time.Duration{1000 * ms, 2100 * ms}},
+		"stale for too long":    {nil, []notion.Round{round(10*ms, 10*ms, 50*ms)}, doctor.OK, doctor.Error, [2]time.Duration{1000 * ms, 2100 * ms}},
+		"stale for very long":   {nil, []notion.Round{round(10*ms, 10*ms, 5*time.Second)}, doctor.OK, doctor.Error, [2]time.Duration{1000 * ms, 12000 * ms}},
+		"the only claimer":      {exclusive, []notion.Round{round(500*ms, 500*ms, 0)}, doctor.Warning, doctor.OK, [2]time.Duration{2000 * ms, 0}},
+		"a long notion.timeout": {
+			func(c *config.Config) { c.Notion.Timeout = 13 * time.Second },
+			[]notion.Round{round(100*ms, 100*ms, 0)}, doctor.OK, doctor.OK, [2]time.Duration{1500 * ms, 1600 * ms},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := config.Default()
+			if tt.change != nil {
+				tt.change(&c)
+			}
+			report := doctor.Judge(notion.Probe{Rounds: tt.rounds}, c)
+			window, settle := find(report, "write_window"), find(report, "settle")
+			testkit.Check(t, window.Level == tt.window && settle.Level == tt.settle,
+				"write_window: %s, settle: %s, want %s and %s", window.Level, settle.Level, tt.window, tt.settle)
+			got, want := *report.Proposal, (doctor.Proposal{WriteWindowSeconds: tt.pair[0].Seconds(), SettleSeconds: tt.pair[1].Seconds()})
+			testkit.Check(t, got == want, "proposal %+v, want %+v", got, want)
+			pair := fmt.Sprintf("claim.write_window to %v and claim.settle to %v, for every daemon", tt.pair[0], tt.pair[1])
+			for _, f := range []doctor.Finding{window, settle} {
+				testkit.Check(t, f.Level == doctor.OK || strings.Contains(f.Remedy, pair),
+					"%s: remedy %q, want %q", f.Check, f.Remedy, pair)
+			}
+			said := find(report, "proposal").Found
+			if pair = fmt.Sprintf("claim.write_window %v and claim.settle %v fit what was measured", tt.pair[0], tt.pair[1]); !strings.HasPrefix(said, pair) {
+				t.Errorf("%q does not say %q", said, pair)
+			}
+			set := tt.pair == [2]time.Duration{c.Claim.WriteWindow, c.Claim.Settle}
+			testkit.Check(t, set == strings.HasSuffix(said, ", and are set"), "%q, want it to say whether they are set", said)
+		})
+	}
+}
+
+// The proposed times are valid.
+func TestProposalIsValid(t *testing.T) {
+	for range 1000 {
+		c := config.Default()
+		c.Notion.Timeout = time.Duration(1+rand.IntN(13_100)) * time.Millisecond
+		r := notion.Round{Read: rand.N(10 * time.Second), Write: rand.N(10 * time.Second)}
+		if rand.IntN(2) == 0 {
+			r.Stale = rand.N(5 * time.Second)
+		}
+		p := doctor.Judge(notion.Probe{Rounds: []notion.Round{r}}, c).Proposal
+		w, s := time.Duration(p.WriteWindowSeconds*1e9).Round(time.Millisecond), time.Duration(p.SettleSeconds*1e9).Round(time.Millisecond)
+		testkit.Require(t, s > w+2*r.Stale && w >= 2*(r.Read+r.Write) && c.Notion.Timeout <= w+s+10*time.Second,
+			"%v and %v are proposed for %+v and a notion.timeout of %v", w, s, r, c.Notion.Timeout)
 	}
 }
