@@ -10,6 +10,7 @@ import (
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/claim/brake"
+	"dibs/internal/task"
 )
 
 func (h *house) pause(who broker.Caller, agent, by string) error {
@@ -97,6 +98,297 @@ func TestPausesAreBounded(t *testing.T) {
 		if code := pause("one more"); code != "<nil>" {
 			t.Errorf("after one ended: %s", code)
 		}
+	})
+}
+
+// fails has an agent claim the next task and fail at it.
+func (h *house) fails(agent string) {
+	h.Helper()
+	if _, err := h.finish(agent, string(h.mustClaim(agent, "").ID), claim.EndFailed, "it broke"); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// barred asks for the next task, and returns the refusal, which must have that code.
+func (h *house) barred(agent string, want claim.Code) *api.Problem {
+	h.Helper()
+	cl, err := h.claim(agent, "")
+	if h.code(err) != string(want) {
+		h.Fatalf("%s gets %+v, %v; want %s", agent, cl.Task, err, want)
+	}
+	return h.Problem(err)
+}
+
+// many are that many open tasks.
+func many(n int) (all []task.Task) {
+	for i := range n {
+		all = append(all, openTask(i, fmt.Sprint("Task ", i)))
+	}
+	return all
+}
+
+// During a pause nothing is granted on any way, and nothing is asked of Notion; what is held goes on.
+// A restart does not end it.
+func TestPause(t *testing.T) {
+	tasks := many(4)
+	inHouse(t, nil, tasks, func(h *house) {
+		held := h.mustClaim("Sandman", tasks[0].ID)
+		h.offer(tasks[1].ID)
+		pause := api.PauseRequest{Reason: "the build is\nbroken", ForSeconds: 3600}
+		if done, err := h.Pause(h.Context(), broker.Caller{User: "user ada"}, keyed(&pause)); err != nil || len(done.Pauses) != 1 || !done.Changed {
+			h.Errorf("the pause is %+v, %v", done, err)
+		}
+		r, w := h.costs(func() {
+			for name, ask := range map[string]func() (api.Claim, error){
+				"next":  func() (api.Claim, error) { return h.claim("Merlin", "") },
+				"claim": func() (api.Claim, error) { return h.claim("Merlin", tasks[2].ID) },
+				"held":  func() (api.Claim, error) { return h.claim("Merlin", tasks[0].ID) },
+				"accept": func() (api.Claim, error) {
+					return h.Accept(h.Context(), nobody, new(api.OnTask(tasks[1].ID, "", api.AcceptRequest{Agent: "Oracle"})))
+				},
+			} {
+				_, err := ask()
+				if p := h.Problem(err); h.code(err) != "paused" || p.Holder != "user ada" || !strings.Contains(p.Detail, "the build is broken") || time.Until(p.ExpiresAt.Time).Round(time.Minute) != time.Hour {
+					h.Errorf("%s: %+v, want it paused for an hour", name, err)
+				}
+			}
+		})
+		if r+w > 0 {
+			h.Errorf("that cost %d requests", r+w)
+		}
+		h.restart()
+		h.barred("Merlin", claim.CodePaused)
+		if who := h.agent("Merlin"); who.Paused == nil || who.Paused.Reason != "the build is broken" || who.Inbox != 0 {
+			h.Errorf("Merlin stands so: %+v", who)
+		}
+		h.wantTold("Merlin") // of no task
+		if err := h.renew("Sandman", ""); err != nil || h.decline("Oracle", tasks[1].ID) != "<nil>" {
+			h.Errorf("renewed: %v", err)
+		}
+		if _, err := h.finish("Sandman", string(held.ID), claim.EndCompleted, ""); err != nil {
+			h.Error(err)
+		}
+		for _, changed := range []bool{true, false} {
+			if done, err := h.resume(nobody, ""); err != nil || done.Changed != changed || len(done.Pauses) > 0 {
+				h.Errorf("resumed: %+v, %v", done, err)
+			}
+		}
+		h.mustClaim("Merlin", "")
+		if got := h.records(claim.KindPaused, claim.KindResumed); len(got) != 2 {
+			h.Errorf("on record is %q", got)
+		}
+	})
+}
+
+// Some are paused, and others are not.
+func TestPauseOfSome(t *testing.T) {
+	inHouse(t, nil, many(4), func(h *house) {
+		must(h, h.Pause, keyed(&api.PauseRequest{Agent: "Sandman"}))
+		must(h, h.Pause, keyed(&api.PauseRequest{Agent: "bot-*", ForSeconds: 60}))
+		h.barred("Sandman", claim.CodePaused)
+		h.barred("bot-7", claim.CodePaused)
+		h.mustClaim("Oracle", "")
+		if done := must(h, h.Resume, keyed(&api.ResumeRequest{})); done.Changed || len(done.Pauses) != 2 {
+			h.Errorf("everybody resumed: %+v; want both pauses to go on", done)
+		}
+		time.Sleep(time.Minute)
+		h.mustClaim("bot-7", "")
+		must(h, h.Resume, keyed(&api.ResumeRequest{Agent: "Sandman"}))
+		h.mustClaim("Sandman", "")
+		if _, code := did(h, h.Pause, keyed(&api.PauseRequest{Agent: " "})); code != "invalid_request" {
+			h.Errorf("nobody is paused: %s", code)
+		}
+	})
+}
+
+// Who waits goes on waiting through a pause, at no cost, and is granted a task when it ends, in whatever way.
+func TestWaitingThroughAPause(t *testing.T) {
+	for _, resumed := range []bool{true, false} {
+		inHouse(t, nil, many(3), func(h *house) { // one for each, and one of which Merlin is told
+			ends := time.Now().Add(100 * time.Second)
+			must(h, h.Pause, keyed(&api.PauseRequest{ForSeconds: 100}))
+			got := make(chan error, 3)
+			for agent, f := range map[string]api.Filter{"Sandman": {}, "Oracle": {Text: "task"}} {
+				go func() {
+					_, err := h.ask(api.ClaimRequest{Agent: agent, WaitSeconds: 600, Filter: f})
+					got <- err
+				}()
+			}
+			go func() {
+				told, err := h.poll(h.Context(), "Merlin", "", 600)
+				if len(told) != 1 {
+					err = fmt.Errorf("Merlin's triggers are %v, %w", told, err)
+				}
+				got <- err
+			}()
+			if resumed {
+				ends = time.Now().Add(50 * time.Second)
+				time.Sleep(50 * time.Second)
+				if n := len(h.store.Calls()); n > 0 {
+					h.Errorf("waiting took %d requests", n)
+				}
+				must(h, h.Resume, keyed(&api.ResumeRequest{}))
+			}
+			for range 3 {
+				if err := <-got; err != nil || time.Since(ends).Abs() > 5*time.Second || time.Now().Before(ends) {
+					h.Errorf("resumed %v: %v, %v after the pause", resumed, err, time.Since(ends))
+				}
+			}
+		})
+	}
+}
+
+// The breaker's pause and its probe outlast restarts, and who waits goes on once the probe has ended
+// well. Claims that go stale count as well.
+func TestBreaker(t *testing.T) {
+	breaking := func(h *house) {
+		h.bounds.Breaker = brake.Breaker{Failures: 3, Within: time.Hour, Pause: 15 * time.Minute}
+	}
+	inHouse(t, breaking, many(9), func(h *house) {
+		held := h.mustClaim("Merlin", "")
+		for _, agent := range []string{"Sandman", "Oracle", "Sandman"} {
+			h.fails(agent)
+		}
+		if p := h.barred("Sandman", claim.CodePaused); p.Holder != claim.Sweeper || !strings.Contains(p.Detail, "3 tasks in a row") || time.Until(p.ExpiresAt.Time).Round(time.Minute) != 15*time.Minute {
+			h.Errorf("the refusal is %+v", p)
+		}
+		if _, err := h.finish("", string(held.ID), claim.EndCompleted, ""); err != nil { // from before: it says nothing
+			h.Error(err)
+		}
+		h.restart()
+		h.barred("Sandman", claim.CodePaused)
+		time.Sleep(15 * time.Minute)
+		probe := h.mustClaim("Oracle", "")
+		h.restart()
+		waits := make(chan error)
+		go func() {
+			_, err := h.ask(api.ClaimRequest{Agent: "Sandman", WaitSeconds: 600})
+			waits <- err
+		}()
+		time.Sleep(time.Minute)
+		if p := h.barred("Merlin", claim.CodePaused); !strings.Contains(p.Detail, "one task was let through") || !p.ExpiresAt.IsZero() {
+			h.Errorf("beside the probe: %+v", p)
+		}
+		began := time.Now()
+		if _, err := h.finish("", string(probe.ID), claim.EndCompleted, ""); err != nil {
+			h.Error(err)
+		}
+		if err := <-waits; err != nil || time.Since(began) > 8*time.Second {
+			h.Errorf("after the probe: %v, %v later", err, time.Since(began))
+		}
+		if got := h.records(claim.KindPaused, claim.KindResumed); len(got) != 2 {
+			h.Errorf("on record is %q", got)
+		}
+	})
+	inHouse(t, breaking, many(3), func(h *house) {
+		for _, agent := range []string{"Sandman", "Oracle", "Merlin"} {
+			h.mustClaim(agent, "")
+		}
+		time.Sleep(40 * time.Minute)
+		must(h, h.Sweep, new(api.KeyedInput[*api.SweepRequest]))
+		h.barred("Sandman", claim.CodePaused)
+		must(h, h.Resume, keyed(&api.ResumeRequest{}))
+		h.mustClaim("Sandman", "")
+	})
+}
+
+// berlin is the zone of the limits.
+var berlin, _ = time.LoadLocation("Europe/Berlin")
+
+// nextMidnight is when the day ends there.
+func nextMidnight() time.Time {
+	y, m, d := time.Now().In(berlin).Date()
+	return time.Date(y, m, d+1, 0, 0, 0, 0, berlin)
+}
+
+// An agent gets no more than its limit in a day, nor do all that a pattern covers, also at once and
+// after restarts. Nothing forgets it but midnight, in the zone of the limits, or another limit.
+func TestLimitOfADay(t *testing.T) {
+	tasks := many(12)
+	inHouse(t, func(h *house) {
+		h.bounds.Zone, h.bounds.Days = berlin, []brake.DayLimit{{Name: "Sandman", Grants: 2}, {Name: "bot-*", Grants: 3}}
+	}, tasks, func(h *house) {
+		if _, err := h.finish("", string(h.mustClaim("Sandman", "").ID), claim.EndCompleted, ""); err != nil {
+			h.Fatal(err)
+		}
+		h.mustClaim("Sandman", "")
+		for range 2 {
+			if p := h.barred("Sandman", claim.CodeLimitReached); p.ExpiresAt.Sub(nextMidnight()).Abs() > time.Second || !strings.Contains(p.Detail, "Sandman used up max_per_day: 2 of 2 grants of this day (Europe/Berlin)") {
+				h.Errorf("refused until %v: %s; want until %v", p.ExpiresAt, p.Detail, nextMidnight())
+			}
+			h.restart()
+		}
+		if got := h.offer(tasks[11].ID); got != "<nil>" {
+			h.Errorf("an offer is no grant: %s", got)
+		}
+		granted := make(chan bool, 6)
+		for i := range cap(granted) { // at once
+			go func() {
+				_, err := h.claim(fmt.Sprint("bot-", i%2), "")
+				granted <- err == nil
+			}()
+		}
+		all := 0
+		for range cap(granted) {
+			if <-granted {
+				all++
+			}
+		}
+		if all != 3 {
+			h.Errorf("bots got %d tasks, want 3", all)
+		}
+		h.mustClaim("Oracle", "")
+		time.Sleep(time.Until(nextMidnight()) - time.Second)
+		h.barred("Sandman", claim.CodeLimitReached)
+		time.Sleep(time.Second)
+		h.mustClaim("Sandman", "")
+		h.mustClaim("Sandman", "")
+		h.barred("Sandman", claim.CodeLimitReached)
+		if err := h.journal.SetBounds(h.Context(), brake.Bounds{Zone: berlin}); err != nil {
+			h.Fatal(err)
+		}
+		h.mustClaim("Sandman", "")
+	})
+}
+
+// Agents get no more tasks once they, or all that a pattern covers, have spent what they may in a day:
+// also after a restart, and until midnight. What they hold goes on.
+func TestMoneyOfADay(t *testing.T) {
+	inHouse(t, func(h *house) {
+		h.bounds.Zone, h.policy.MaxLifetime = berlin, 0
+		h.bounds.Days = []brake.DayLimit{{Name: "worker-1", Micros: 1e6}, {Name: "worker-*", Micros: 3.5e6}}
+	}, many(8), func(h *house) {
+		spend := func(cl api.Claim, usd float64) {
+			h.Helper()
+			if err := h.Spend(h.Context(), cl.ID, claim.Usage{Micros: int64(usd * 1e6)}); err != nil {
+				h.Fatal(err)
+			}
+		}
+		out := func(agent, says string) {
+			h.Helper()
+			if p := h.barred(agent, claim.CodeLimitReached); p.ExpiresAt.Sub(nextMidnight()).Abs() > time.Second || !strings.Contains(p.Detail, says) {
+				h.Errorf("%s is refused until %v: %s; want until %v, and %s", agent, p.ExpiresAt, p.Detail, nextMidnight(), says)
+			}
+		}
+		first, held := h.mustClaim("worker-1", ""), h.mustClaim("worker-1", "")
+		spend(first, 0.99)
+		spend(first, 0.5) // a total that is behind
+		h.mustClaim("worker-1", "")
+		spend(held, 0.01)
+		for range 2 {
+			out("worker-1", "worker-1 used up max_usd_per_day: 1.00 of 1.00 USD")
+			h.restart()
+		}
+		spend(held, 1.5) // what is held goes on
+		spend(h.mustClaim("worker-2", ""), 1.02)
+		out("worker-3", "the agents worker-* together used up max_usd_per_day: 3.51 of 3.50 USD")
+		h.mustClaim("Sandman", "") // whom no limit covers
+		if got := h.records(claim.KindDenied); len(got) != 2 {
+			h.Errorf("on record is %q", got)
+		}
+		time.Sleep(time.Until(nextMidnight()) + time.Second)
+		h.mustClaim("worker-3", "")
+		h.mustClaim("worker-1", "")
 	})
 }
 
