@@ -41,13 +41,7 @@ func TestPagesSeenTogetherAreStoredTogether(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				changed := new(changes)
 				s := &slow{err: failure}
-				m, err := mirror.New(t.Context(), mirror.Config{
-					Source: &board{}, Storage: s, Keep: time.Hour, Watcher: changed,
-					Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				m := mirrorOf(t, &board{}, func(c *mirror.Config) { c.Storage, c.Watcher = s, changed })
 				began := time.Now()
 				var all sync.WaitGroup
 				for i := range pages {
@@ -91,13 +85,7 @@ func TestChangesAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &board{}
 		changed := new(changes)
-		m, err := mirror.New(t.Context(), mirror.Config{
-			Source: b, Storage: storage{}, Keep: time.Hour, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-			Watcher: changed,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := mirrorOf(t, b, func(c *mirror.Config) { c.Watcher = changed })
 		check := func(when string, want ...task.ID) {
 			t.Helper()
 			slices.Sort(changed.told)
@@ -163,24 +151,11 @@ func TestTasksAreOfferedInOrder(t *testing.T) {
 	}
 }
 
-// told keeps what the mirror tells.
-type told struct {
-	mirror.Unwatched
-	ids *[]task.ID
-}
-
-func (w told) Changed(ids ...task.ID) { *w.ids = append(*w.ids, ids...) }
-
 // What more tasks wait for comes before what is older, within a priority. The watcher hears of a
 // task that moves because another one has changed.
 func TestWhatUnblocksMostComesFirst(t *testing.T) {
-	var heard []task.ID
-	m, err := mirror.New(t.Context(), mirror.Config{
-		Source: &board{}, Storage: storage{}, Keep: time.Hour, Watcher: told{ids: &heard}, Log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	heard := new(changes)
+	m := mirrorOf(t, &board{}, func(c *mirror.Config) { c.Watcher = heard })
 	see := func(id string, age int, change func(*task.Task)) {
 		one := task.Task{ID: task.ID(id), Status: task.Open, Created: time.Unix(int64(-age), 0)}
 		if change != nil {
@@ -207,11 +182,11 @@ func TestWhatUnblocksMostComesFirst(t *testing.T) {
 	see("x", 5, nil)
 	see("u", 0, func(t *task.Task) { t.Priority = task.Critical })
 	want("at first", "ubxcaed") // b unblocks c and d; x and c one each
-	heard = nil
+	heard.told = nil
 	see("c", 2, func(t *task.Task) { t.Status = task.Completed })
 	want("c is done", "uxabecd") // d waits for c only
-	if !slices.Contains(heard, "b") {
-		t.Errorf("it told of %s, and not of b, which moved", heard)
+	if !slices.Contains(heard.told, "b") {
+		t.Errorf("it told of %s, and not of b, which moved", heard.told)
 	}
 	see("e", 3, func(t *task.Task) { t.Trashed = true })
 	want("the whole is in the trash", "uaxbecd")
@@ -270,12 +245,7 @@ func benchmarkObserve(b *testing.B, tasks int, s mirror.Storage) {
 	for i := range tasks {
 		all.edit(task.Task{ID: task.ID(fmt.Sprintf("%032d", i)), Status: task.Open, Priority: task.Priority(i % 4)})
 	}
-	m, err := mirror.New(b.Context(), mirror.Config{
-		Source: all, Storage: s, Keep: time.Hour, Log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := mirrorOf(b, all, func(c *mirror.Config) { c.Storage, c.Log = s, slog.New(slog.DiscardHandler) })
 	if _, err := m.Sync(b.Context(), true); err != nil {
 		b.Fatal(err)
 	}

@@ -112,13 +112,19 @@ func (n noted) Unsynced(_ context.Context, again bool) { n.s.note(fmt.Sprintf("u
 func (s *script) mirror(t *testing.T, kept mirror.Storage, failure error) *mirror.Mirror {
 	t.Helper()
 	s.began = time.Now()
-	m, err := mirror.New(t.Context(), mirror.Config{
-		Source: s, Storage: kept, Keep: time.Hour, Interval: 10 * time.Second, Failure: failure,
-		Watcher: noted{s: s}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	return mirrorOf(t, s, func(c *mirror.Config) {
+		c.Storage, c.Interval, c.Failure, c.Watcher = kept, 10*time.Second, failure, noted{s: s}
 	})
-	if err != nil {
+}
+
+// started is a mirror that runs for as long as the test.
+func (s *script) started(t *testing.T, kept mirror.Storage) *mirror.Mirror {
+	t.Helper()
+	m := s.mirror(t, kept, nil)
+	if err := m.Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	run(t, m)
 	return m
 }
 
@@ -163,11 +169,7 @@ func unavailable(after time.Duration) *claim.StoreError {
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{}
-		m := s.mirror(t, storage{}, nil)
-		if err := m.Begin(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		run(t, m)
+		m := s.started(t, storage{})
 		time.Sleep(15 * time.Second)
 		s.told(t, "list, patiently at 0", "synced true at 0", "edited at 10", "synced false at 10")
 		if got := m.Standing(); got.Stale || got.Failure != nil || got.Old != 5*time.Second {
@@ -201,11 +203,7 @@ func TestOutage(t *testing.T) {
 func TestIntervalCountsFromTheLastSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{}
-		m := s.mirror(t, storage{}, nil)
-		if err := m.Begin(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		run(t, m)
+		m := s.started(t, storage{})
 		time.Sleep(4 * time.Second)
 		if _, err := m.Sync(t.Context(), false); err != nil {
 			t.Fatal(err)
@@ -371,13 +369,9 @@ func paced(t *testing.T, tasks int, idle bool) (*mirror.Mirror, *counted) {
 	for i := range tasks {
 		c.edit(task.Task{ID: task.ID(fmt.Sprint(i))})
 	}
-	m, err := mirror.New(t.Context(), mirror.Config{
-		Source: c, Storage: storage{}, Keep: time.Hour, Interval: 15 * time.Second, Waiting: 3 * time.Second,
-		Idle: func() bool { return idle }, Log: slog.New(slog.DiscardHandler),
+	m := mirrorOf(t, c, func(c *mirror.Config) {
+		c.Interval, c.Waiting, c.Idle, c.Log = 15*time.Second, 3*time.Second, func() bool { return idle }, slog.New(slog.DiscardHandler)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	if err := m.Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -8,6 +9,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"dibs/internal/mirror/webhook"
 )
@@ -27,36 +30,75 @@ func (m *memory) SetMeta(_ context.Context, key, value string) error {
 	return m.err
 }
 
-// A token counts once it is stored, until it is renewed.
+// A token counts once it is stored, until it is renewed. From then on only what is signed with it
+// counts, and strangers' posts are worth one warning an hour.
 func TestTokenIsKept(t *testing.T) {
-	m := &memory{of: make(map[string]string)}
-	r, err := webhook.NewReceiver(t.Context(), m, func(webhook.Event) {}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	post := func(token string, want int) {
-		t.Helper()
-		got := httptest.NewRecorder()
-		r.ServeHTTP(got, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"verification_token":"`+token+`"}`)))
-		if got.Code != want {
-			t.Errorf("%s was answered %d, want %d", token, got.Code, want)
+	synctest.Test(t, func(t *testing.T) {
+		m, log := &memory{of: make(map[string]string)}, new(bytes.Buffer)
+		var heard []string
+		begin := func() *webhook.Receiver {
+			r, err := webhook.NewReceiver(t.Context(), m, func(e webhook.Event) { heard = append(heard, e.Type) }, slog.New(slog.NewTextHandler(log, nil)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
 		}
-	}
-	m.err = errors.New("the disk is full")
-	post("first", http.StatusServiceUnavailable)
-	m.err = nil
-	post("second", http.StatusOK)
-	post("third", http.StatusUnauthorized)
-	m.err = errors.New("the disk is full")
-	if r.Renew(t.Context()) == nil || r.State().Token != "second" {
-		t.Error("a token was forgotten that is still stored")
-	}
-	m.err = nil
-	if err := r.Renew(t.Context()); err != nil || r.State().Token != "" {
-		t.Errorf("renewed: %q, %v", r.State().Token, err)
-	}
-	post("third", http.StatusOK)
-	post(strings.Repeat("x", 257), http.StatusUnauthorized)
+		r := begin()
+		send := func(body, signature string, want int) {
+			t.Helper()
+			got, post := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+			post.Header.Set(webhook.SignatureHeader, signature)
+			if r.ServeHTTP(got, post); got.Code != want {
+				t.Errorf("%s was answered %d, want %d", body, got.Code, want)
+			}
+		}
+		post := func(token string, want int) { t.Helper(); send(`{"verification_token":"`+token+`"}`, "", want) }
+		const event = `{"type":"page.created"}`
+		signed := func(token string) string { return webhook.Sign(token, []byte(event)) }
+		send(event, signed(""), http.StatusUnauthorized) // before there is a token
+		m.err = errors.New("the disk is full")
+		post("first", http.StatusServiceUnavailable)
+		m.err = nil
+		post("two words", http.StatusUnauthorized)
+		post("second", http.StatusOK)
+		post("second", http.StatusOK)
+		if !r.State().Refused.IsZero() {
+			t.Error("the same token again was refused")
+		}
+		post("third", http.StatusUnauthorized)
+		if r.State().Refused.IsZero() {
+			t.Error("another token was not refused")
+		}
+		r = begin() // a restart
+		log.Reset()
+		for range 3 {
+			send(event, "", http.StatusUnauthorized)
+			send(event, signed("third"), http.StatusUnauthorized)
+			send(event+" ", signed("second"), http.StatusUnauthorized)
+			post("third", http.StatusUnauthorized)
+			time.Sleep(20 * time.Minute)
+		}
+		send(event, "", http.StatusUnauthorized)
+		if got := strings.Count(log.String(), "level=WARN"); got != 3 { // of events, of tokens, and an hour later
+			t.Errorf("%d warnings, want 3:\n%s", got, log)
+		}
+		began := time.Now()
+		send(event, signed("second"), http.StatusOK)
+		send("x", webhook.Sign("second", []byte("x")), http.StatusOK)
+		if s := r.State(); len(heard) != 1 || heard[0] != "page.created" || s.Received != 2 || !s.Last.Equal(began) {
+			t.Errorf("heard %q, %d received, the last at %v", heard, s.Received, s.Last)
+		}
+		m.err = errors.New("the disk is full")
+		if r.Renew(t.Context()) == nil || r.State().Token != "second" {
+			t.Error("a token was forgotten that is still stored")
+		}
+		m.err = nil
+		if err := r.Renew(t.Context()); err != nil || r.State().Token != "" {
+			t.Errorf("renewed: %q, %v", r.State().Token, err)
+		}
+		post(strings.Repeat("x", 257), http.StatusUnauthorized)
+		post(strings.Repeat("x", 256), http.StatusOK)
+	})
 }
 
 func TestVerify(t *testing.T) {
