@@ -209,8 +209,8 @@ func TestTakenBack(t *testing.T) {
 	})
 }
 
-// publish has the feed tell what the board shows.
-func (h *house) publish() {
+// tells has the feed tell what the board shows.
+func (h *house) tells() {
 	h.Helper()
 	tasks := slices.Collect(shown{h.board}.Tasks())
 	h.must(h.journal.PutTasks(h.Context(), tasks))
@@ -222,7 +222,7 @@ func (h *house) publish() {
 // Wait on a claim: its grant is no news, and its end is told however late one asks.
 func TestWaitOnAClaim(t *testing.T) {
 	inHouse(t, nil, pair()[:1], func(h *house) {
-		h.publish()
+		h.tells()
 		h.must(h.journal.BeginFeed(h.Context()))
 		cl := h.mustClaim("Sandman", pair()[0].ID)
 		watch := func(id, agent string, after int64, wait time.Duration) (api.Claim, time.Duration, error) {
@@ -238,7 +238,7 @@ func TestWaitOnAClaim(t *testing.T) {
 		}
 		time.AfterFunc(time.Minute, func() {
 			_, _ = h.finish("Sandman", "", claim.EndCompleted, "done")
-			h.publish()
+			h.tells()
 		})
 		got, took, err := watch(string(cl.Task.ID), "Sandman", 0, time.Hour)
 		if err != nil || got.Event == nil || got.Event.Kind != claim.KindCompleted || got.State != claim.Ended || took > 2*time.Minute {
@@ -253,20 +253,20 @@ func TestWaitOnAClaim(t *testing.T) {
 // Events that are no longer kept, or never were, are told of as a gap.
 func TestEventsNoLongerKept(t *testing.T) {
 	inHouse(t, nil, pair(), func(h *house) {
-		h.publish()
+		h.tells()
 		h.must(h.journal.BeginFeed(h.Context()))
 		for range 3 {
 			h.mustClaim("Sandman", pair()[0].ID)
-			h.publish()
+			h.tells()
 			_, err := h.finish("Sandman", "", claim.EndReleased, "")
 			h.must(err)
-			h.publish()
+			h.tells()
 		}
 		time.Sleep(time.Hour)
 		_, err := h.journal.PruneFeed(h.Context(), time.Now())
 		h.must(err)
 		h.mustClaim("Oracle", pair()[1].ID)
-		h.publish()
+		h.tells()
 		all, last, err := h.Events(h.Context(), api.EventsInput{}, 0)
 		if err != nil || len(all) == 0 || all[0].Kind == api.Gap {
 			h.Errorf("all: %+v, %v; want no gap", all, err)
@@ -378,18 +378,18 @@ func TestColumnOfAssignees(t *testing.T) {
 	})
 }
 
-// pages have one text, unless they cannot be read.
-type pages struct {
+// todoPages have one text, unless they cannot be read.
+type todoPages struct {
 	broker.Pages
 	text string
 	err  error
 }
 
-func (p *pages) Whole(context.Context, task.ID) (string, error) { return p.text, p.err }
+func (p *todoPages) Whole(context.Context, task.ID) (string, error) { return p.text, p.err }
 
 // With claim.todos, a task is completed only once the to-dos on its page are ticked. Nothing else looks at them.
 func TestTodos(t *testing.T) {
-	page := new(pages)
+	page := new(todoPages)
 	furnish := func(h *house) { h.policy.Todos, h.config.Pages = true, page }
 	inHouse(t, furnish, pair(), func(h *house) {
 		cl := h.mustClaim("Sandman", pair()[0].ID)

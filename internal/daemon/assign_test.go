@@ -143,7 +143,7 @@ func TestWhoeverIsAssignedHasTheTask(t *testing.T) {
 			w.Errorf("Oracle: %v, want held by Sandman", err)
 		}
 		time.Sleep(5 * time.Minute)
-		n.release(cl)
+		mustDo(w, n.release(string(cl.ID)))
 		if got := n.ready("Sandman"); !slices.Equal(got, []string{"his"}) {
 			w.Errorf("ready for Sandman after the release: %q", got)
 		}

@@ -84,13 +84,6 @@ func (n *node) take(id string) {
 	n.sync()
 }
 
-// release gives a task back.
-func (n *node) release(cl api.Claim) {
-	n.w.Helper()
-	_, err := client.Do(n.w.Context(), n.Client, api.OpRelease, api.On(string(cl.ID), "", api.StopRequest{Agent: cl.Agent}))
-	mustDo(n.w, err)
-}
-
 // sweep sweeps, and returns what was swept.
 func (n *node) sweep() []api.Swept {
 	n.w.Helper()
