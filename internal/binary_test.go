@@ -22,9 +22,7 @@ const mayTest = "dibs/internal/claim/simulate/bubble.go"
 // What helps to test dibs is not part of the program that people install.
 func TestBinaryHasNoTestHelpers(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "-json=ImportPath,Dir,Standard,GoFiles,Imports", "dibs/cmd/dibs").Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
-	}
+	testkit.Require(t, err == nil, "go list: %v", err)
 	found := false
 	for packages := json.NewDecoder(strings.NewReader(string(out))); ; {
 		var pkg struct {

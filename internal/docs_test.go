@@ -199,9 +199,7 @@ func (s site) unlisted() (all []string) {
 // wide, each link leads somewhere, and the index names each page.
 func TestEveryPage(t *testing.T) {
 	s := testkit.Got(readSite(os.DirFS("..")))(t)
-	if len(s.pages) < 20 {
-		t.Errorf("found %d pages", len(s.pages))
-	}
+	testkit.Check(t, len(s.pages) >= 20, "found %d pages", len(s.pages))
 	for _, fault := range s.faults() {
 		t.Error(fault)
 	}

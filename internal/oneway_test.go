@@ -49,13 +49,9 @@ var rooms = []string{
 func TestFilesReferOneWay(t *testing.T) {
 	for _, room := range rooms {
 		uses := references(t, room)
-		if len(uses) == 0 {
-			t.Fatalf("no file of package %s refers to others: the references were not found", room)
-		}
+		testkit.Require(t, len(uses) != 0, "no file of package %s refers to others: the references were not found", room)
 		excepted := exceptions(t, room)
-		if len(excepted) > 20 {
-			t.Errorf("package %s has %d exceptions", room, len(excepted))
-		}
+		testkit.Check(t, len(excepted) <= 20, "package %s has %d exceptions", room, len(excepted))
 		for _, arrow := range excepted {
 			if uses[arrow[0]][arrow[1]] == "" {
 				t.Errorf("package %s: %s refers to nothing of %s: take the exception out", room, arrow[0], arrow[1])
@@ -78,9 +74,7 @@ func exceptions(t *testing.T, room string) (arrows [][2]string) {
 	testkit.Must(t, err)
 	for line := range strings.Lines(string(text)) {
 		words := strings.Fields(line)
-		if len(words) < 5 {
-			t.Fatalf("package %s: %q has no reason: want FROM TO REASON", room, line)
-		}
+		testkit.Require(t, len(words) >= 5, "package %s: %q has no reason: want FROM TO REASON", room, line)
 		arrows = append(arrows, [2]string{words[0], words[1]})
 	}
 	return arrows

@@ -41,15 +41,11 @@ func TestEveryRequestIsListed(t *testing.T) {
 				last = asked
 			}
 			listed[last] = true
-			if !slices.Contains(known, last) {
-				t.Errorf("docs/http.md has %s, which is no operation", last)
-			}
+			testkit.Check(t, slices.Contains(known, last), "docs/http.md has %s, which is no operation", last)
 		}
 	}
 	for _, pattern := range known {
-		if !listed[pattern] {
-			t.Errorf("docs/http.md does not have %s", pattern)
-		}
+		testkit.Check(t, listed[pattern], "docs/http.md does not have %s", pattern)
 	}
 }
 
@@ -87,11 +83,7 @@ func TestEveryCodeIsListed(t *testing.T) {
 	}
 	exits := regexp.MustCompile(`Exit\w+ += (\d)`).FindAllStringSubmatch(source, -1)
 	for _, exit := range exits {
-		if !strings.Contains(commands, "\n| "+exit[1]+" | ") {
-			t.Errorf("docs/commands.md does not have exit code %s", exit[1])
-		}
+		testkit.Check(t, strings.Contains(commands, "\n| "+exit[1]+" | "), "docs/commands.md does not have exit code %s", exit[1])
 	}
-	if found < 25 || len(exits) < 7 {
-		t.Errorf("found %d codes and %d exit codes", found, len(exits))
-	}
+	testkit.Check(t, found >= 25 && len(exits) >= 7, "found %d codes and %d exit codes", found, len(exits))
 }

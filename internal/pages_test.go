@@ -176,13 +176,9 @@ func TestPagesNameWhatThereIs(t *testing.T) {
 			}
 		}
 	}
-	if found < 100 {
-		t.Errorf("found %d names", found)
-	}
+	testkit.Check(t, found >= 100, "found %d names", found)
 	for _, none := range []string{"TestNothing", "nothing.txtar", ".ci/task nothing", "internal/nothing", "claim.Nothing", "nothing.Claim"} {
-		if m.has(none) {
-			t.Errorf("%s is said to be there", none)
-		}
+		testkit.Check(t, !m.has(none), "%s is said to be there", none)
 	}
 }
 
@@ -208,14 +204,10 @@ func TestWingsImportOneWay(t *testing.T) {
 	if path := circle(uses); path != nil {
 		t.Errorf("the folders of internal import each other in a circle: %s", strings.Join(path, ", "))
 	}
-	if len(uses) > 17 {
-		t.Errorf("internal has %d folders: %v", len(uses), slices.Sorted(maps.Keys(uses)))
-	}
+	testkit.Check(t, len(uses) <= 17, "internal has %d folders: %v", len(uses), slices.Sorted(maps.Keys(uses)))
 	for name := range uses {
 		of, err := build.ImportDir(name, build.ImportComment)
-		if err != nil || of.Doc == "" {
-			t.Errorf("internal/%s has no package documentation: %v", name, err)
-		}
+		testkit.Check(t, err == nil && of.Doc != "", "internal/%s has no package documentation: %v", name, err)
 	}
 }
 

@@ -54,9 +54,7 @@ func (u user) run(name string, args ...string) string {
 		"DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
 	}
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		u.Errorf("%s %s: %v\n%s", filepath.Base(name), strings.Join(args, " "), err, out)
-	}
+	testkit.Check(u, err == nil, "%s %s: %v\n%s", filepath.Base(name), strings.Join(args, " "), err, out)
 	return string(out)
 }
 
@@ -114,8 +112,6 @@ func TestSkill(t *testing.T) {
 		t.Errorf("%d lines, want less than 150", n)
 	}
 	for _, want := range []string{"## The loop", "## Exit codes", "## What never to do"} {
-		if !bytes.Contains(text, []byte(want)) {
-			t.Errorf("no %q", want)
-		}
+		testkit.Check(t, bytes.Contains(text, []byte(want)), "no %q", want)
 	}
 }

@@ -93,9 +93,7 @@ func (m machine) files() []string {
 func mustSay(t *testing.T, out string, err error, want ...string) {
 	t.Helper()
 	for _, w := range want {
-		if err != nil || !strings.Contains(out, w) {
-			t.Errorf("%v, want %q:\n%s", err, w, out)
-		}
+		testkit.Check(t, err == nil && strings.Contains(out, w), "%v, want %q:\n%s", err, w, out)
 	}
 }
 
@@ -115,16 +113,12 @@ func TestInstall(t *testing.T) {
 		"bin/dibs", "share/man/man1/dibs.1.gz", "share/man/man1/dibs-old.1.gz", "share/zsh/site-functions/_dibs",
 		"share/bash-completion/completions/dibs", "share/fish/vendor_completions.d/dibs.fish", "share/dibs/config.example.yaml", "share/dibs/LICENSE",
 	} {
-		if !slices.Contains(m.files(), ".local/"+file) {
-			t.Errorf("there is no %s in %v", file, m.files())
-		}
+		testkit.Check(t, slices.Contains(m.files(), ".local/"+file), "there is no %s in %v", file, m.files())
 	}
 	before := m.files()
 	out, err = m.sh(`sh "$1"`, "DIBS_DOWNLOADS=file://"+one+"/")
 	mustSay(t, out, err, "Installed again dibs v1.2.3\n", "restart it")
-	if !slices.Equal(m.files(), before) {
-		t.Errorf("a second time left %v, not %v", m.files(), before)
-	}
+	testkit.Check(t, slices.Equal(m.files(), before), "a second time left %v, not %v", m.files(), before)
 
 	out, err = m.sh(`cat "$1" | sh`, "DIBS_DOWNLOADS="+two.URL)
 	mustSay(t, out, err, "Replaced dibs v1.2.3\nwith     dibs v1.3.0-rc.1\n")
@@ -239,9 +233,7 @@ func TestInstallRefuses(t *testing.T) {
 			if err == nil || !strings.Contains(out, tt.want) || strings.Count(out, "\n") != 1 {
 				t.Errorf("%v, want %q in one line:\n%s", err, tt.want, out)
 			}
-			if !slices.Equal(m.files(), before) {
-				t.Errorf("it left %v, not %v", m.files(), before)
-			}
+			testkit.Check(t, slices.Equal(m.files(), before), "it left %v, not %v", m.files(), before)
 			if out, err := exec.Command(installed).Output(); err != nil || string(out) != "dibs v1.2.3\n" {
 				t.Errorf("what was installed says %s, %v", out, err)
 			}

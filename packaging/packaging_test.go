@@ -156,9 +156,7 @@ func TestAlerts(t *testing.T) {
 			}
 		}
 	}
-	if len(seen) < 10 {
-		t.Errorf("found %d alerts", len(seen))
-	}
+	testkit.Check(t, len(seen) >= 10, "found %d alerts", len(seen))
 }
 
 func readYAML(t *testing.T, path string, into any) {
@@ -180,9 +178,7 @@ func TestPackageContents(t *testing.T) {
 		if !strings.HasPrefix(c.Src, "${PROGRAM}/") { // made by build.sh
 			paths = append(paths, c.Src)
 		}
-		if !strings.HasPrefix(c.Dst, "/") {
-			t.Errorf("%s goes to %q", c.Src, c.Dst)
-		}
+		testkit.Check(t, strings.HasPrefix(c.Dst, "/"), "%s goes to %q", c.Src, c.Dst)
 	}
 	for _, script := range file.Scripts {
 		paths = append(paths, script)
@@ -190,9 +186,7 @@ func TestPackageContents(t *testing.T) {
 			t.Errorf("%s: %v: %s", script, err, out)
 		}
 	}
-	if len(paths) < 10 {
-		t.Errorf("found %d files only", len(paths))
-	}
+	testkit.Check(t, len(paths) >= 10, "found %d files only", len(paths))
 	for _, path := range paths {
 		if _, err := os.Stat(filepath.Join("..", path)); err != nil {
 			t.Error(err)
@@ -216,9 +210,7 @@ func TestConfigurationAndUnits(t *testing.T) {
 	} {
 		data := testkit.Got(os.ReadFile(file))(t)
 		for _, line := range wanted {
-			if !strings.Contains(string(data), "\n"+line+"\n") {
-				t.Errorf("%s lacks %s", file, line)
-			}
+			testkit.Check(t, strings.Contains(string(data), "\n"+line+"\n"), "%s lacks %s", file, line)
 		}
 	}
 }
@@ -229,9 +221,7 @@ func TestStartsGoOn(t *testing.T) {
 	for _, file := range []string{"systemd/dibs.service", "systemd/user/dibs.service"} {
 		data := testkit.Got(os.ReadFile(file))(t)
 		for _, line := range []string{"StartLimitIntervalSec=0", "Restart=on-failure"} {
-			if !strings.Contains(string(data), "\n"+line+"\n") {
-				t.Errorf("%s lacks %s", file, line)
-			}
+			testkit.Check(t, strings.Contains(string(data), "\n"+line+"\n"), "%s lacks %s", file, line)
 		}
 	}
 }
@@ -287,9 +277,7 @@ func TestPlist(t *testing.T) {
 			depth--
 		}
 	}
-	if keys == 0 || keys != values {
-		t.Errorf("%d keys and %d values", keys, values)
-	}
+	testkit.Check(t, keys != 0 && keys == values, "%d keys and %d values", keys, values)
 }
 
 // TestFaults checks the check.
@@ -298,8 +286,6 @@ func TestFaults(t *testing.T) {
 	for _, query := range []string{
 		`dibs_no_such_metric`, `sum(dibs_mirror_tasks`, `dibs_mirror_tasks{agent="x"}`, `sum by (agent) (dibs_mirror_tasks)`,
 	} {
-		if len(faults(query, names)) == 0 {
-			t.Errorf("%s was not found to be wrong", query)
-		}
+		testkit.Check(t, len(faults(query, names)) != 0, "%s was not found to be wrong", query)
 	}
 }

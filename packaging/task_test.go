@@ -37,9 +37,7 @@ func TestTasksAreListed(t *testing.T) {
 	}
 	run := testkit.Got(os.ReadFile("../.ci/run"))(t)
 	for _, call := range regexp.MustCompile(`(?m)^\.ci/task (\w+)`).FindAllStringSubmatch(string(run), -1) {
-		if !slices.Contains(known, call[1]) {
-			t.Errorf(".ci/run asks for the task %s, which there is not", call[1])
-		}
+		testkit.Check(t, slices.Contains(known, call[1]), ".ci/run asks for the task %s, which there is not", call[1])
 	}
 
 	unknown := exec.Command("../.ci/task", "nonsense")

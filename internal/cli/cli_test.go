@@ -138,9 +138,7 @@ func TestStartsLight(t *testing.T) {
 	cmd.Stderr = &trace
 	testkit.Must(t, cmd.Run())
 	packages := initialized.FindAllStringSubmatch(trace.String(), -1)
-	if len(packages) == 0 {
-		t.Fatalf("no package of dibs is in the trace %q", &trace)
-	}
+	testkit.Require(t, len(packages) != 0, "no package of dibs is in the trace %q", &trace)
 	for _, p := range packages {
 		if bytes, err := strconv.Atoi(p[2]); err != nil || bytes > 80<<10 {
 			t.Errorf("%s allocates %s bytes at the start of each command; make what is large at first use, with sync.OnceValue", p[1], p[2])

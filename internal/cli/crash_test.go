@@ -308,9 +308,7 @@ func (v *victim) until(what string, ok func() bool) {
 	look := time.NewTicker(2 * time.Millisecond)
 	defer look.Stop()
 	for deadline := time.Now().Add(20 * time.Second); !ok(); <-look.C {
-		if time.Now().After(deadline) {
-			v.Fatalf("waited too long until %s", what)
-		}
+		testkit.Require(v, !time.Now().After(deadline), "waited too long until %s", what)
 	}
 }
 

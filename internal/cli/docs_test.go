@@ -65,44 +65,29 @@ func TestHelp(t *testing.T) {
 // examples matches the README's shell blocks that are marked as examples.
 var examples = regexp.MustCompile("(?s)<!-- example -->\n```sh\n(.*?)```")
 
-// TestReadmeExamples runs the README's examples unchanged, one after the other in one shell.
-func TestReadmeExamples(t *testing.T) {
-	out := runExamples(t, "", "../../README.md")
-	for _, want := range []string{`"agent":"Sandman","state":"held"`, "Steps to reproduce", "completed  Sandman"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("the examples do not print %s", want)
-		}
-	}
-}
-
 // trying begins a page's examples with a trial.
 const trying = "dibs try &\n" + ready
 
+// TestReadmeExamples runs the README's examples unchanged, one after the other in one shell.
+func TestReadmeExamples(t *testing.T) {
+	testkit.Says(t, "what the examples print", runExamples(t, "", "../../README.md"),
+		`"agent":"Sandman","state":"held"`, "Steps to reproduce", "completed  Sandman")
+}
+
 // TestExamplesOverHTTP runs that page's examples on a trial.
 func TestExamplesOverHTTP(t *testing.T) {
-	out := runExamples(t, trying, "../../docs/http.md")
-	for _, want := range []string{
+	testkit.Says(t, "what the examples print", runExamples(t, trying, "../../docs/http.md"),
 		`"agent":"Oracle","state":"held"`, `"outcome":"completed"`, `"summary":"Done."`, `"ready":true`,
-		`"agent":"claude-chat-7K9X"`, `"claims_held":0`,
-	} {
-		if !strings.Contains(out, want) {
-			t.Errorf("the examples do not print %s", want)
-		}
-	}
+		`"agent":"claude-chat-7K9X"`, `"claims_held":0`)
 }
 
 // TestExamplesOfAnAgentsDay runs the examples of its two pages, one after the other, on a trial.
 func TestExamplesOfAnAgentsDay(t *testing.T) {
 	out := runExamples(t, trying+"export DIBS_SOCKET=~/.local/state/dibs-try/dibs.sock\n", "../../docs/agents.md", "../../docs/agents-http.md")
-	for _, want := range []string{
+	testkit.Says(t, "what the examples print", out,
 		"tasks_available", "Steps to reproduce", `Sandman reserved ./src/login/`, `commented on TASK-2 "Fix login redirect loop on Safari"`,
 		`completed TASK-2 "Fix login redirect loop on Safari"`, "which is blocked until a person opens it", `"Write the runbook for webhooks"`, "sent to Oracle",
-		`"type":"message"`, `"agent":"Oracle","state":"held"`, `"written_by":"others"`, `{"paths":["a.go"]}`, `"summary":"Migrated, tried on a copy."`,
-	} {
-		if !strings.Contains(out, want) {
-			t.Errorf("the examples do not print %s", want)
-		}
-	}
+		`"type":"message"`, `"agent":"Oracle","state":"held"`, `"written_by":"others"`, `{"paths":["a.go"]}`, `"summary":"Migrated, tried on a copy."`)
 }
 
 // runExamples runs the examples of pages as one script, after the shell lines in before.
@@ -138,9 +123,7 @@ func runExamples(t *testing.T, before string, pages ...string) string {
 	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "NOTION_TOKEN=ntn_real", "DIBS_SOCKET=/nowhere/dibs.sock"}
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
-	if err != nil {
-		t.Fatalf("the examples failed: %v", err)
-	}
+	testkit.Require(t, err == nil, "the examples failed: %v", err)
 	if strings.Contains(string(out), "urn:dibs:problem") {
 		t.Error("an example was refused")
 	}
@@ -191,9 +174,7 @@ func TestUsageLines(t *testing.T) {
 					t.Errorf("%s: %+v, %v; want %+v", written, got, err, said.want)
 				}
 			}
-			if tried != 1 {
-				t.Errorf("docs/usage.md has %d lines for %s", tried, program)
-			}
+			testkit.Check(t, tried == 1, "docs/usage.md has %d lines for %s", tried, program)
 		})
 	}
 }

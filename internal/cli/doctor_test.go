@@ -38,9 +38,7 @@ func TestPausesAreTold(t *testing.T) {
 		cmd := exec.CommandContext(ctx, dibs, command)
 		cmd.Env = append(workspaceOf(server.URL, notion), "HOME="+t.TempDir(), "GORACE=atexit_sleep_ms=10")
 		out, err := cmd.CombinedOutput()
-		if cmd.ProcessState.ExitCode() != 6 || !regexp.MustCompile(want).Match(out) {
-			t.Errorf("%s: %v:\n%s", command, err, out)
-		}
+		testkit.Check(t, cmd.ProcessState.ExitCode() == 6 && regexp.MustCompile(want).Match(out), "%s: %v:\n%s", command, err, out)
 	}
 }
 
@@ -79,9 +77,7 @@ func TestDoctorTellsAsItGoes(t *testing.T) {
 	}
 	testkit.Must(t, doctor.Process.Signal(syscall.SIGTERM))
 	rest, err := io.ReadAll(lines)
-	if err != nil || len(rest) > 0 {
-		t.Errorf("once stopped it said: %s, %v", rest, err)
-	}
+	testkit.Check(t, err == nil && len(rest) <= 0, "once stopped it said: %s, %v", rest, err)
 	if doctor.Wait(); doctor.ProcessState.ExitCode() != 1 || !strings.Contains(errs.String(), "dibs: stopped: ") {
 		t.Errorf("it ended with %v and said: %s", doctor.ProcessState, errs.String())
 	}

@@ -117,15 +117,11 @@ func TestHostileText(t *testing.T) {
 					}
 				}
 				for line := range strings.Lines(stdout.String() + stderr.String()) {
-					if strings.HasPrefix(line, "dibs: forged") {
-						t.Errorf("%v %s: prints a forged line: %q", args, code, line)
-					}
+					testkit.Check(t, !strings.HasPrefix(line, "dibs: forged"), "%v %s: prints a forged line: %q", args, code, line)
 				}
 				if more != nil {
 					for line := range strings.Lines(stdout.String()) {
-						if !json.Valid([]byte(line)) {
-							t.Errorf("%v %s: prints %q, which is no JSON", args, code, line)
-						}
+						testkit.Check(t, json.Valid([]byte(line)), "%v %s: prints %q, which is no JSON", args, code, line)
 					}
 				}
 			}

@@ -117,9 +117,7 @@ func TestRunInsists(t *testing.T) {
 			for _, end := range daemon.ends {
 				verb, key, _ := strings.Cut(end, " ")
 				ends = append(ends, verb)
-				if key != "run 01KA8XQ5V8ZJ6N3T4R7W9Y2M1D" {
-					t.Errorf("%s under the key %q", verb, key)
-				}
+				testkit.Check(t, key == "run 01KA8XQ5V8ZJ6N3T4R7W9Y2M1D", "%s under the key %q", verb, key)
 			}
 			if code != tt.code || strings.Join(ends, " ") != strings.Join(tt.ends, " ") {
 				t.Errorf("exit code %d after %q, want %d after %q: %s", code, ends, tt.code, tt.ends, &stderr)

@@ -161,9 +161,7 @@ func (m *manager) hears(begin string) string {
 	buf := make([]byte, 4096)
 	for {
 		n, err := m.notices.Read(buf)
-		if err != nil {
-			m.Fatalf("waiting for %s: %v", begin, err)
-		}
+		testkit.Require(m, err == nil, "waiting for %s: %v", begin, err)
 		if said := string(buf[:n]); strings.HasPrefix(said, begin) {
 			return said
 		}

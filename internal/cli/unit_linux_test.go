@@ -73,9 +73,7 @@ func TestUnitSeesProcesses(t *testing.T) {
 					continue
 				}
 				held, err := client.Do(t.Context(), daemon, api.OpListClaims, api.AgentFilter{Agent: "Sandman"})
-				if err != nil || len(held.Claims) != 1 {
-					t.Fatalf("%s: claims %+v, %v; said %s%s", way, held, err, line, &errs)
-				}
+				testkit.Require(t, err == nil && len(held.Claims) == 1, "%s: claims %+v, %v; said %s%s", way, held, err, line, &errs)
 				c := held.Claims[0]
 				testkit.Must(t, cmd.Process.Kill())
 				_ = cmd.Wait()

@@ -261,9 +261,7 @@ func (d *daemon) until(b *testing.B, what string, is func(api.Status) bool) {
 	asks := d.agent()
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		s, err := client.Do(b.Context(), asks, api.OpStatus, struct{}{})
-		if err != nil {
-			b.Fatalf("%v\n%s", err, &d.log)
-		}
+		testkit.Require(b, err == nil, "%v\n%s", err, &d.log)
 		if is(s) {
 			return
 		}

@@ -62,9 +62,7 @@ func together(b *testing.B, n int, long time.Duration, do func(worker int) error
 	if failed != nil {
 		b.Fatal(failed)
 	}
-	if len(r.took) == 0 {
-		b.Fatalf("nothing was done in %v; %d refusals", r.elapsed, r.refused)
-	}
+	testkit.Require(b, len(r.took) != 0, "nothing was done in %v; %d refusals", r.elapsed, r.refused)
 	slices.Sort(r.took)
 	return r
 }
