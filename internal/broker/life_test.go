@@ -212,7 +212,7 @@ func TestTakenBack(t *testing.T) {
 // tells has the feed tell what the board shows.
 func (h *house) tells() {
 	h.Helper()
-	tasks := slices.Collect(shown{h.board}.Tasks())
+	tasks := slices.Collect(shown{h.board, h.old}.Tasks())
 	h.must(h.journal.PutTasks(h.Context(), tasks))
 	_, err := h.journal.Publish(h.Context(), time.Now(), idsOf(tasks))
 	h.must(err)

@@ -2,7 +2,6 @@ package daemon_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -10,8 +9,6 @@ import (
 	mathrand "math/rand"
 	"math/rand/v2"
 	"net/http"
-	"os"
-	"os/exec"
 	"regexp"
 	"runtime"
 	"runtime/debug"
@@ -32,14 +29,12 @@ import (
 
 var (
 	meshSeed  = flag.Uint64("seed", 0, "the seed of the first mesh to run; 0 for 1 and those behind it")
-	meshSeeds = flag.Uint64("seeds", 0, "how many meshes to run; 0 for one with -seed, else a few, and a thousand with TEST_LONG=all")
-	meshLasts = flag.Duration("lasts", 0, "after how long no further mesh is begun with TEST_LONG=all; 0 for never")
-	meshChild = flag.Bool("meshchild", false, "tell a test that runs many meshes how they ended")
+	meshSeeds = flag.Uint64("seeds", 0, "how many meshes to run; 0 for one with -seed, else a few")
 )
 
 // TestMesh runs whole meshes, each from its seed: daemons and their heirs, the emulator, agents,
-// people and faults, in one virtual world, and then a referee. With TEST_LONG=all it runs a thousand, in
-// processes of their own, and prints what they came to; -seed 7 -v runs one and prints its trace.
+// people and faults, in one virtual world, and then a referee. .ci/task long runs a thousand, in
+// several processes; -seed 7 -v runs one and prints its trace.
 //
 // The seed draws the settings, who does what when, what goes wrong, when a daemon is killed, and
 // the time of each request. One to three daemons have journals of their own; a killed one has an
@@ -63,12 +58,8 @@ func TestMesh(t *testing.T) {
 	case n > 0:
 	case *meshSeed > 0:
 		n = 1
-	case testkit.InFull():
-		n = 1000
-	}
-	if testkit.InFull() && n > 1 && !*meshChild {
-		manyMeshes(t, first, n)
-		return
+	case testing.Short():
+		n = 1
 	}
 	if n > 0 {
 		seeds = seeds[:0]
@@ -80,7 +71,7 @@ func TestMesh(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			began := time.Now()
 			out := runMesh(t, seed, meshOptions{})
-			if testing.Verbose() && !*meshChild && *meshSeed > 0 {
+			if testing.Verbose() && *meshSeed > 0 && n == 1 {
 				t.Logf("\n%s", out.trace)
 			}
 			t.Logf("seed %d: %v of virtual time in %v, trace %s of %d lines; %s", seed, out.simulated.Round(time.Second),
@@ -88,82 +79,8 @@ func TestMesh(t *testing.T) {
 			if len(out.wrong) > 0 {
 				t.Errorf("-seed %d:\n%s", seed, out.story())
 			}
-			if *meshChild {
-				line, _ := json.Marshal(told{seed, out.simulated, len(out.wrong), out.counts})
-				fmt.Printf("\n%s%s\n", mark, line)
-			}
 		})
 	}
-}
-
-// mark begins the lines in which a child tells of its meshes, as JSON of told.
-const mark = "mesh: "
-
-type told struct {
-	Seed      uint64
-	Simulated time.Duration
-	Wrong     int
-	Counts    map[string]int
-}
-
-// manyMeshes runs meshes in other processes, as many at a time as there are processors.
-func manyMeshes(t *testing.T, first, n uint64) {
-	const chunk = 5
-	began := time.Now()
-	chunks := make(chan uint64)
-	var mu sync.Mutex
-	var all []told
-	var parts sync.WaitGroup
-	for range runtime.NumCPU() {
-		parts.Go(func() {
-			for from := range chunks {
-				came, output := someMeshes(t, from, min(chunk, first+n-from))
-				mu.Lock()
-				all = append(all, came...)
-				if output != "" {
-					t.Errorf("%s", output)
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	for from := first; from < first+n && (*meshLasts == 0 || time.Since(began) < *meshLasts); from += chunk {
-		chunks <- from
-	}
-	close(chunks)
-	parts.Wait()
-	var simulated time.Duration
-	failed, counts := []uint64{}, make(map[string]int)
-	for _, m := range all {
-		simulated += m.Simulated
-		for what, times := range m.Counts {
-			counts[what] += times
-		}
-		if m.Wrong > 0 {
-			failed = append(failed, m.Seed)
-		}
-	}
-	slices.Sort(failed)
-	fmt.Printf("%d meshes from seed %d: %v of virtual time in %v; seeds that failed: %v\n%s\n", len(all), first,
-		simulated.Round(time.Minute), time.Since(began).Round(time.Second), failed, outcome{counts: counts}.did())
-}
-
-// someMeshes runs meshes in another process. The output is empty if all is as it should be.
-func someMeshes(t *testing.T, first, n uint64) (came []told, output string) {
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMesh$", "-test.timeout=30m", "-meshchild",
-		fmt.Sprint("-seed=", first), fmt.Sprint("-seeds=", n))
-	cmd.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
-	out, err := cmd.CombinedOutput()
-	for line := range bytes.Lines(out) {
-		var m told
-		if rest, ok := bytes.CutPrefix(line, []byte(mark)); ok && json.Unmarshal(rest, &m) == nil {
-			came = append(came, m)
-		}
-	}
-	if err != nil || len(came) != int(n) {
-		output = fmt.Sprintf("seeds %d to %d: %v\n%s", first, first+n-1, err, out[:min(len(out), 100_000)])
-	}
-	return came, output
 }
 
 // did says what happened how often.
@@ -426,6 +343,7 @@ var storms = []emulator.Fault{
 	{Kind: emulator.StaleQuery, Delay: 8 * time.Second},
 	// Two answers in a row with the same wrong date would be believed.
 	{Kind: emulator.WrongDate, Off: time.Hour, Times: 1}, {Kind: emulator.WrongDate, Off: -20 * time.Second, Times: 1},
+	{Kind: emulator.WrongDate, Off: -time.Hour, Times: 1}, {Kind: emulator.WrongDate, Off: 10 * 365 * 24 * time.Hour, Times: 1},
 	{Kind: emulator.NoDate},
 }
 

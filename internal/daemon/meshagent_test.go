@@ -364,6 +364,10 @@ var (
 		{"clears the token of", true, map[string]any{"claim_token": text("rich_text", "")}},
 		{"gives high priority to", false, map[string]any{"priority": option("select", "high")}},
 		{"gives low priority to", false, map[string]any{"priority": option("select", "low")}},
+		{"assigns", true, map[string]any{
+			"status": option("status", "OPEN"), "claimed_by": text("rich_text", "Maria"),
+			"claim_token": text("rich_text", ""), "claimed_at": map[string]any{"date": nil},
+		}},
 	}
 )
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/hex"
 	"fmt"
 	"hash/fnv"
@@ -22,6 +21,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/journal/inbox"
+	"dibs/internal/journal/journaltest"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/testkit/referee"
 )
@@ -128,13 +128,8 @@ func (m *mesh) leftAlone(p emulator.Page) bool {
 
 // facts are what the journal of a stopped daemon says, which must be sound.
 func (m *mesh) facts(l *dynasty) []claim.Fact {
-	db, err := sql.Open("sqlite", l.journal())
+	facts, err := journaltest.Facts(m.Context(), l.journal())
 	mustDo(m.world, err)
-	var sound string
-	if err := db.QueryRow("PRAGMA integrity_check").Scan(&sound); err != nil || sound != "ok" {
-		m.book.Complain("the journal of %s: %s, %v", l.name(), sound, err)
-	}
-	mustDo(m.world, db.Close())
 	found, err := journal.Inspect(m.Context(), l.journal())
 	mustDo(m.world, err)
 	for _, c := range found.Live {
@@ -146,11 +141,6 @@ func (m *mesh) facts(l *dynasty) []claim.Fact {
 			m.book.Complain("%s: mark %s (%s) beside %s on %q is stuck: %s, due at %v", l.name(), mark.ID, mark.Why, mark.Agent, mark.Task.Title, mark.State, mark.Due)
 		}
 	}
-	j, err := journal.Open(m.Context(), l.journal())
-	mustDo(m.world, err)
-	defer j.Close()
-	facts, err := j.Facts(m.Context(), journal.FactFilter{})
-	mustDo(m.world, err)
 	return facts
 }
 

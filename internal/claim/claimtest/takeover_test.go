@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,17 +85,17 @@ type takeover struct {
 	node    *node
 	sandman *agent
 
-	mu     sync.Mutex
-	armed  bool
-	passed int
-	next   sim.Delay // of the leader's next request
 	struck chan struct{}
-	dead   bool
 	edited time.Time // when the person cancelled the task
-	// deposed is set once another daemon leads. late is set if the former leader has sent
-	// something since that it had begun before.
-	deposed, late bool
-	flights       []flight
+	// armed is set while points count, dead once the leader was killed, and deposed once another leads.
+	armed, dead, deposed atomic.Bool
+	passed               atomic.Int64
+
+	mu   sync.Mutex
+	next sim.Delay // of the leader's next request
+	// late is set if the former leader has sent something that it had begun before it was deposed.
+	late    bool
+	flights []flight
 }
 
 // Run runs the test and returns its result. struck is false, and nothing happened, if the deed
@@ -120,7 +121,7 @@ func (o Takeover) Run(ctx context.Context) (_ Race, struck bool) {
 
 	var parts sync.WaitGroup
 	done := make(chan struct{})
-	x.arm(true)
+	x.armed.Store(true)
 	parts.Go(func() {
 		deed.act(x, ctx)
 		close(done)
@@ -165,7 +166,7 @@ func (x *takeover) takeOver(ctx context.Context, parts *sync.WaitGroup, done <-c
 		x.edit(x.pages[0], func(t *task.Task) bool { t.Status = task.Cancelled; return true })
 	}
 	time.Sleep(leaseTime / 2)
-	x.depose()
+	x.deposed.Store(true)
 	next := x.daemon(false)
 	if err := next.Recover(ctx); err != nil {
 		x.wrong("recovery: %v", err)
@@ -273,19 +274,6 @@ func (x *takeover) daemon(first bool) *sim.Daemon {
 	return x.register.Daemon(o)
 }
 
-// depose records that another daemon leads from now on.
-func (x *takeover) depose() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.deposed = true
-}
-
-func (x *takeover) isDeposed() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.deposed
-}
-
 func (x *takeover) latency(*rand.Rand) sim.Delay {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -295,30 +283,14 @@ func (x *takeover) latency(*rand.Rand) sim.Delay {
 	return d
 }
 
-func (x *takeover) arm(armed bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.armed = armed
-}
-
 // here counts a point, and reports whether it is the chosen one.
-func (x *takeover) here() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !x.armed {
-		return false
-	}
-	x.passed++
-	return x.passed == x.Point+1
-}
+func (x *takeover) here() bool { return x.armed.Load() && x.passed.Add(1) == int64(x.Point)+1 }
 
 // strike deals the blow.
 func (x *takeover) strike() {
-	x.arm(false)
+	x.armed.Store(false)
 	if x.Blow.Killed {
-		x.mu.Lock()
-		x.dead = true
-		x.mu.Unlock()
+		x.dead.Store(true)
 		x.leader.Kill()
 	} else if x.Blow.Lasts > 0 {
 		x.leader.Store.Halt(x.Blow.What, x.Blow.Lasts)
@@ -354,10 +326,7 @@ func (d *doors) live() error {
 	if !d.struck {
 		return nil
 	}
-	d.leader.Store.GoOn()
-	d.takeover.mu.Lock()
-	defer d.takeover.mu.Unlock()
-	if d.dead {
+	if d.leader.Store.GoOn(); d.dead.Load() {
 		return errStruck
 	}
 	return nil
@@ -384,7 +353,7 @@ func (d *doors) writes(w claim.Write) {
 	if !d.saved && !d.Lenient {
 		d.wrong("%s sent a %s that it had not saved", d.name(), sim.KindOf(&w))
 	}
-	if d.struck && d.isDeposed() {
+	if d.struck && d.deposed.Load() {
 		// If all clocks stood still, the daemon cannot know for how long.
 		if d.late = true; d.Blow.What != sim.Paused && !d.Lenient {
 			d.wrong("%s began a %s although it was deposed", d.name(), sim.KindOf(&w))
@@ -410,7 +379,7 @@ func (d *doors) sends(w claim.Write, onItsWay bool) {
 	d.takeover.mu.Lock()
 	defer d.takeover.mu.Unlock()
 	d.flights = append(d.flights, flight{d.read, lands})
-	d.late = d.late || d.struck && d.deposed
+	d.late = d.late || d.struck && d.deposed.Load()
 }
 
 func (d *doors) name() string {
@@ -495,8 +464,8 @@ type deed struct {
 var Deeds = map[string]deed{
 	"claim":                {act: (*takeover).claims},
 	"override":             {first: stale, act: (*takeover).claims},
-	"completion":           {before: (*takeover).hold, act: finishes(claim.EndCompleted)},
-	"release":              {before: (*takeover).hold, act: finishes(claim.EndReleased)},
+	"completion":           {before: (*takeover).claims, act: finishes(claim.EndCompleted)},
+	"release":              {before: (*takeover).claims, act: finishes(claim.EndReleased)},
 	"release past the end": {before: (*takeover).outlast, act: finishes(claim.EndReleased)},
 	"renewal":              {before: (*takeover).holdOn, act: (*takeover).renews},
 	"sweep":                {first: stale, act: (*takeover).sweeps},
@@ -526,17 +495,15 @@ func (x *takeover) claims(ctx context.Context) {
 	})
 }
 
-func (x *takeover) hold(ctx context.Context) { x.claims(ctx) }
-
 // holdOn holds the task until its lease may be renewed.
 func (x *takeover) holdOn(ctx context.Context) {
-	x.hold(ctx)
+	x.claims(ctx)
 	time.Sleep(70 * time.Second)
 }
 
 // outlast holds the task until its lease is over but not yet stale.
 func (x *takeover) outlast(ctx context.Context) {
-	x.hold(ctx)
+	x.claims(ctx)
 	time.Sleep(time.Until(x.Policy.LeaseEnd(x.register.Page(x.pages[0])).Add(time.Second)))
 }
 
@@ -585,7 +552,7 @@ func (x *takeover) runs(ctx context.Context) {
 
 // cover writes a claim that is being withdrawn over the held one.
 func (x *takeover) cover(ctx context.Context) {
-	x.hold(ctx)
+	x.claims(ctx)
 	x.edit(x.pages[0], func(t *task.Task) bool {
 		t.Token = "void " + string(claim.NewID(time.Now()))
 		return false
@@ -594,13 +561,13 @@ func (x *takeover) cover(ctx context.Context) {
 
 // handOut has a person reopen the held task.
 func (x *takeover) handOut(ctx context.Context) {
-	x.hold(ctx)
+	x.claims(ctx)
 	x.edit(x.pages[0], func(t *task.Task) bool { t.Status = task.Open; return true })
 }
 
 // undo has a person restore a claim that is over.
 func (x *takeover) undo(ctx context.Context) {
-	x.hold(ctx)
+	x.claims(ctx)
 	was := x.register.Page(x.pages[0])
 	x.sandman.finish(ctx, x.held(), claim.Finish{As: claim.EndReleased})
 	x.edit(x.pages[0], func(t *task.Task) bool { *t = was; return true })

@@ -2,7 +2,6 @@ package trial_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +20,7 @@ import (
 	"dibs/internal/daemon"
 	"dibs/internal/door/server"
 	"dibs/internal/journal"
+	"dibs/internal/journal/journaltest"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
@@ -90,9 +90,7 @@ func (tr *trial) afterwards() {
 	for _, p := range tr.daemons {
 		p.kill()
 	}
-	if err := errors.Join(tr.notion.Close(), tr.notion.WriteState(tr.state)); err != nil {
-		tr.Fatal(err)
-	}
+	tr.must(errors.Join(tr.notion.Close(), tr.notion.WriteState(tr.state)))
 	left := time.Now()
 	synctest.Test(tr.T, func(t *testing.T) {
 		time.Sleep(time.Until(left)) // the bubble begins in the past
@@ -131,9 +129,8 @@ func (tr *trial) afterwards() {
 	})
 	// The logs are compared outside of the bubble, where the journals are.
 	var err error
-	if tr.notion, err = emulator.New(emulator.Options{StateFile: tr.state}); err != nil {
-		tr.Fatal(err)
-	}
+	tr.notion, err = emulator.New(emulator.Options{StateFile: tr.state})
+	tr.must(err)
 }
 
 // goesOn checks that a task is granted within some minutes, whatever was lost.
@@ -261,63 +258,30 @@ func (tr *trial) journals() []*process {
 	return slices.CompactFunc(some, func(a, b *process) bool { return a.shares() && b.shares() })
 }
 
-// facts returns the facts in the journal of a stopped daemon, which must be sound.
+// facts returns the facts in the journal of stopped daemons, which must be sound.
 func (tr *trial) facts(p *process) []claim.Fact {
-	tr.Helper()
-	if p.shares() {
-		return tr.sharedFacts(p)
+	if !p.shares() {
+		facts, err := journaltest.Facts(tr.Context(), p.journal())
+		tr.must(err)
+		return facts
 	}
-	db, err := sql.Open("sqlite", p.journal())
-	if err != nil {
-		tr.Fatal(err)
-	}
-	var sound string
-	if err := db.QueryRow("PRAGMA integrity_check").Scan(&sound); err != nil || sound != "ok" {
-		tr.Errorf("the journal of daemon %d: %s, %v", p.number, sound, err)
-	}
-	if err := db.Close(); err != nil {
-		tr.Error(err)
-	}
-	j, err := journal.Open(tr.Context(), p.journal())
-	if err != nil {
-		tr.Fatal(err)
-	}
-	defer j.Close()
-	events, err := j.Facts(tr.Context(), journal.FactFilter{})
-	if err != nil {
-		tr.Error(err)
-	}
-	return events
-}
-
-// sharedFacts returns the facts in the shared journal of stopped daemons.
-func (tr *trial) sharedFacts(p *process) []claim.Fact {
-	tr.Helper()
 	board, err := task.ParseID(tr.board)
-	if err != nil {
-		tr.Fatal(err)
-	}
+	tr.must(err)
 	database, err := journal.Dial(tr.Context(), journal.Postgres{URL: p.setting("DIBS_JOURNAL_POSTGRES"), Schema: "dibs", Board: string(board)})
-	if err != nil {
-		tr.Fatal(err)
-	}
+	tr.must(err)
 	defer database.Close()
 	var term journal.Term
 	for term.Epoch == 0 { // waits for the last term to end
-		if term, err = database.Lead(tr.Context(), "reader"); err != nil || !sleep(tr.Context(), 100*time.Millisecond) {
-			tr.Fatal(err)
-		}
+		term, err = database.Lead(tr.Context(), "reader")
+		tr.must(err)
+		sleep(tr.Context(), 100*time.Millisecond)
 	}
 	j, err := database.Open(tr.Context(), term)
-	if err != nil {
-		tr.Fatal(err)
-	}
+	tr.must(err)
 	defer j.Close()
-	events, err := j.Facts(tr.Context(), journal.FactFilter{})
-	if err != nil {
-		tr.Error(err)
-	}
-	return events
+	facts, err := j.Facts(tr.Context(), journal.FactFilter{})
+	tr.must(err)
+	return facts
 }
 
 // text is a text property in the form of Notion's API.

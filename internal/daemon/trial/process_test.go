@@ -89,14 +89,10 @@ func newProcess(tr *trial, number int, settings ...string) *process {
 	})
 	home := tr.TempDir()
 	sockets, err := os.MkdirTemp("", "dibs") // TempDir is too long for a socket's path
-	if err != nil {
-		tr.Fatal(err)
-	}
+	tr.must(err)
 	tr.Cleanup(func() { os.RemoveAll(sockets) })
 	log, err := os.Create(filepath.Join(home, "log"))
-	if err != nil {
-		tr.Fatal(err)
-	}
+	tr.must(err)
 	p := &process{
 		trial: tr, number: number, host: server.Listener.Addr().String(), log: log,
 		socket: filepath.Join(sockets, "s"), state: filepath.Join(home, "state"), clocks: filepath.Join(home, "clocks"),
@@ -251,31 +247,27 @@ type change struct{ file, what, by string }
 func mutant(t *testing.T, changes ...change) string {
 	t.Helper()
 	dir, replaced := t.TempDir(), make(map[string]string)
-	for i, c := range changes {
-		source, err := os.ReadFile(c.file)
+	must := func(err error) {
+		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+	for i, c := range changes {
+		source, err := os.ReadFile(c.file)
+		must(err)
 		if n := strings.Count(string(source), c.what); n != 1 {
 			t.Fatalf("%s has %d times what is to be changed, want once: %s", c.file, n, c.what)
 		}
 		original, err := filepath.Abs(c.file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(err)
 		replaced[original] = filepath.Join(dir, fmt.Sprint("changed", i, ".go"))
-		if err := os.WriteFile(replaced[original], []byte(strings.Replace(string(source), c.what, c.by, 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(os.WriteFile(replaced[original], []byte(strings.Replace(string(source), c.what, c.by, 1)), 0o600))
 	}
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": replaced})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(err)
 	listing, built := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "mutant.test")
-	if err := os.WriteFile(listing, overlay, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(os.WriteFile(listing, overlay, 0o600))
 	if out, err := exec.Command("go", "test", "-c", "-overlay", listing, "-o", built, ".").CombinedOutput(); err != nil {
 		t.Fatalf("go test -c: %v\n%s", err, out)
 	}

@@ -204,6 +204,14 @@ func (tr *trial) alive() {
 	}
 }
 
+// must fails the test now if there is an error.
+func (tr *trial) must(err error) {
+	tr.Helper()
+	if err != nil {
+		tr.Fatal(err)
+	}
+}
+
 // stream returns the random numbers of one participant.
 func (tr *trial) stream(number int) *rand.Rand { return rand.New(rand.NewPCG(tr.seed, uint64(number))) }
 
@@ -348,9 +356,7 @@ func (tr *trial) run() {
 	}
 	tr.admits()
 	// The next one leads at once: a bubble does not wait for the database's clock.
-	if err := tr.database.Exec("UPDATE " + tr.space() + ".leader SET until = '-infinity'"); err != nil {
-		tr.Fatal(err)
-	}
+	tr.must(tr.database.Exec("UPDATE " + tr.space() + ".leader SET until = '-infinity'"))
 	tr.afterwards()
 	tr.inspect()
 	tr.Logf("after %.0f s all was looked at, and %d requests were sent to Notion", time.Since(began).Seconds(), len(tr.requests))

@@ -96,25 +96,19 @@ func (tr *trial) admits() (s referee.Span, last bool) {
 // failOver lets a standby take over that lacks the last moments: in them another member has become
 // the leader, and has granted tasks. Then the journal has to admit that.
 func (tr *trial) failOver(ctx context.Context) {
-	must := func(err error) {
-		tr.Helper()
-		if err != nil {
-			tr.Fatal(err)
-		}
-	}
 	tr.turning.Lock()
 	defer tr.turning.Unlock()
 	tr.count("failovers to a standby that lagged")
 	tr.admits()
 	feed := newWay(tr, tr.database.Address())
 	standby, err := tr.database.Standby(feed.address())
-	must(err)
-	tr.Cleanup(func() { must(standby.Remove()) })
-	must(standby.Start())
+	tr.must(err)
+	tr.Cleanup(func() { tr.must(standby.Remove()) })
+	tr.must(standby.Start())
 	var written string
-	must(ask(tr.database, "SELECT pg_current_wal_lsn()", &written))
+	tr.must(ask(tr.database, "SELECT pg_current_wal_lsn()", &written))
 	for behind := true; behind && sleep(ctx, 20*time.Millisecond); {
-		must(ask(standby, "SELECT pg_last_wal_replay_lsn() < '"+written+"'", &behind))
+		tr.must(ask(standby, "SELECT pg_last_wal_replay_lsn() < '"+written+"'", &behind))
 	}
 	feed.sever(true)
 
@@ -125,11 +119,11 @@ func (tr *trial) failOver(ctx context.Context) {
 	began, enough := time.Now(), tr.made.Load()+5
 	for tr.made.Load() < enough && time.Since(began) < noticing && sleep(ctx, 20*time.Millisecond) {
 	}
-	must(tr.database.Kill())
+	tr.must(tr.database.Kill())
 	var promoted bool
-	must(ask(standby, "SELECT pg_promote()", &promoted))
+	tr.must(ask(standby, "SELECT pg_promote()", &promoted))
 	var last int64
-	must(ask(standby, fmt.Sprintf("SELECT (extract(epoch FROM max(at)) * 1000000)::bigint FROM %s.terms", tr.space()), &last))
+	tr.must(ask(standby, fmt.Sprintf("SELECT (extract(epoch FROM max(at)) * 1000000)::bigint FROM %s.terms", tr.space()), &last))
 	tr.database = standby
 	tr.mu.Lock()
 	tr.kept, tr.promoted = time.UnixMicro(last), time.Now()
@@ -315,26 +309,21 @@ func (tr *trial) clocksAreRight() bool {
 
 // databaseTroubles are troubles of the database.
 func (tr *trial) databaseTroubles(ctx context.Context) {
-	must := func(err error) {
-		if err != nil {
-			tr.Error(err)
-		}
-	}
 	all := []trouble{
 		{"kills of the database", func(ctx context.Context, random *rand.Rand) {
-			must(tr.database.Kill())
+			tr.must(tr.database.Kill())
 			sleep(ctx, tr.some(random))
-			must(tr.database.Start())
+			tr.must(tr.database.Start())
 		}},
 		{"ends of the database", func(ctx context.Context, random *rand.Rand) {
-			must(tr.database.Stop())
+			tr.must(tr.database.Stop())
 			sleep(ctx, tr.some(random))
-			must(tr.database.Start())
+			tr.must(tr.database.Start())
 		}},
 		{"stops of the database", func(ctx context.Context, random *rand.Rand) {
-			must(tr.database.Freeze())
+			tr.must(tr.database.Freeze())
 			sleep(ctx, tr.some(random))
-			must(tr.database.Thaw())
+			tr.must(tr.database.Thaw())
 		}},
 	}
 	if tr.failovers > 0 {

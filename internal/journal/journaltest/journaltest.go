@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/testkit/pgtest"
 )
@@ -28,6 +29,28 @@ func Open(ctx context.Context, path string) (*journal.Journal, error) {
 		return nil, err
 	}
 	return journal.Open(ctx, path)
+}
+
+// Facts returns the facts in a file that nobody has open. The error also says that the file is not sound.
+func Facts(ctx context.Context, path string) ([]claim.Fact, error) {
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		return nil, err
+	}
+	var sound string
+	err = db.QueryRowContext(ctx, "PRAGMA integrity_check").Scan(&sound)
+	if err := errors.Join(err, db.Close()); err != nil {
+		return nil, err
+	}
+	if sound != "ok" {
+		return nil, errors.New(path + ": " + sound)
+	}
+	j, err := journal.Open(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	facts, err := j.Facts(ctx, journal.FactFilter{})
+	return facts, errors.Join(err, j.Close())
 }
 
 // Postgres returns the place in PostgreSQL of the journal that path stands for.
