@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/claim/ledgertest"
+	"dibs/internal/claim/sim"
 	"dibs/internal/journal"
 	"dibs/internal/journal/journaltest"
 	"dibs/internal/outbox"
@@ -34,7 +35,26 @@ func race(n int, f func(i int)) {
 	group.Wait()
 }
 
-// A refusal says why, and who has the task with the holder's word for it. No log is owed it.
+// The journal is a ledger like the simulated one.
+func TestLedger(t *testing.T) {
+	ledgertest.Suite(t, func(t *testing.T) (claim.Ledger, func() []claim.Fact) {
+		j := newJournal(t)
+		return j, func() []claim.Fact { return events(t, j, journal.FactFilter{}) }
+	})
+}
+
+// Whatever state the attempt says that it is in, nothing was written for it yet.
+func TestReserveStoresTheClaimAsReserved(t *testing.T) {
+	j := newJournal(t)
+	c := attempt("Sandman", "a", t0)
+	c.State = claim.Held
+	reserve(t, j, c, t0)
+	c.State = claim.Reserved
+	if diff := cmp.Diff([]claim.Hold{c}, live(t, j), anyFence); diff != "" {
+		t.Errorf("live claims (-want +got):\n%s", diff)
+	}
+}
+
 func TestDenials(t *testing.T) {
 	now := t0.Add(time.Minute)
 	for name, tt := range map[string]struct {
@@ -77,23 +97,61 @@ func TestDenials(t *testing.T) {
 	}
 }
 
-// A claim is never stale early, however its moment is rounded, and without one never.
-func TestMomentsOfStaleness(t *testing.T) {
-	for at, now := range map[time.Time]time.Time{t0.Add(1500): t0.Add(1400), {}: t0.Add(1000 * time.Hour)} {
-		j := newJournal(t)
-		c := held(attempt("Oracle", "a", t0), t0)
-		c.StaleAt = at
-		save(t, j, c)
-		if _, refusal, err := j.Reserve(t.Context(), attempt("Sandman", "a", now), now, 0); err != nil || refusal == nil {
-			t.Errorf("stale at %v: taken over at %v, %v", at, now, err)
-		}
-	}
-}
-
 // abandoned is what is left of the attempt c.
 func abandoned(c claim.Hold) claim.Mark {
 	return claim.Mark{
 		ID: c.ID, Why: claim.Withdrawn, Of: c.ID, Agent: c.Agent, Task: c.Task, State: claim.Abandoned, Made: c.Reserved, Due: c.Reserved,
+	}
+}
+
+func TestContestedCountsEveryDenial(t *testing.T) {
+	j := newJournal(t)
+	const agents, attempts = 8, 25
+	var mu sync.Mutex
+	want := map[claim.ID][]string{} // who was refused because of the claim
+	race(agents, func(i int) {
+		agent := fmt.Sprintf("agent-%d", i)
+		for range attempts {
+			c := attempt(agent, "a", t0)
+			_, refusal, err := j.Reserve(t.Context(), c, t0, 0)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if refusal != nil {
+				mu.Lock()
+				want[refusal.Holder.ID] = append(want[refusal.Holder.ID], agent)
+				mu.Unlock()
+				continue
+			}
+			if err := j.Save(t.Context(), claim.Change{Holds: []claim.Hold{ended(c, claim.EndReleased, t0)}, Facts: []claim.Fact{event(c, claim.KindReleased, t0)}}); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	got := map[claim.ID]claim.Fact{}
+	for _, e := range events(t, j, journal.FactFilter{}) {
+		if e.Kind == claim.KindContested {
+			if _, twice := got[e.Claim]; twice {
+				t.Errorf("claim %s was summed up twice", e.Claim)
+			}
+			got[e.Claim] = e
+		}
+	}
+	if len(want) == 0 {
+		t.Fatal("nobody was refused: nothing was tested")
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d claims were summed up, want %d", len(got), len(want))
+	}
+	for id, names := range want {
+		slices.Sort(names)
+		count := len(names)
+		e := got[id]
+		if e.Count != count || !slices.Equal(e.Names, slices.Compact(names)) || e.Task != "a" || !e.At.Equal(t0) {
+			t.Errorf("contested event of %s = %+v, want %d denials of %v", id, e, count, names)
+		}
 	}
 }
 
@@ -172,65 +230,7 @@ func TestLimitsAreCounted(t *testing.T) {
 	same(t, "denials of two hours", []int{10, 10}, counts)
 }
 
-// model is what a ledger does, in the plainest way: the claims that live, and
-// which of them has which task.
-type model struct {
-	live    map[claim.ID]claim.Hold
-	holders map[task.ID]claim.ID
-}
-
-// free reports whether a new claim may have the task.
-func (m *model) free(id task.ID, now time.Time) bool {
-	holder, taken := m.live[m.holders[id]]
-	return !taken || holder.State == claim.Held && !now.Before(holder.StaleAt)
-}
-
-func (m *model) reserve(c claim.Hold, now time.Time, limit int) *claim.Refusal {
-	if !m.free(c.Task.ID, now) {
-		holder := m.live[m.holders[c.Task.ID]]
-		return &claim.Refusal{Holder: &holder}
-	}
-	others := 0
-	for id, holder := range m.holders {
-		if id != c.Task.ID && m.live[holder].Agent == c.Agent {
-			others++
-		}
-	}
-	if limit > 0 && others >= limit {
-		return &claim.Refusal{Limit: true}
-	}
-	m.live[c.ID], m.holders[c.Task.ID] = c, c.ID
-	return nil
-}
-
-func (m *model) save(c claim.Hold) {
-	holder, taken := m.holders[c.Task.ID]
-	m.live[c.ID] = c
-	switch c.State {
-	case claim.Writing, claim.Held, claim.Finishing:
-		if !taken {
-			m.holders[c.Task.ID] = c.ID
-		}
-		return
-	case claim.Ended:
-		delete(m.live, c.ID)
-	}
-	if holder == c.ID {
-		delete(m.holders, c.Task.ID)
-	}
-}
-
-// list is the live claims, oldest first.
-func (m *model) list() []claim.Hold {
-	var out []claim.Hold
-	for _, c := range m.live {
-		out = append(out, c)
-	}
-	slices.SortFunc(out, func(a, b claim.Hold) int { return strings.Compare(string(a.ID), string(b.ID)) })
-	return out
-}
-
-// Whatever the order of calls, the journal answers as the model does.
+// Whatever the order of calls, the journal answers as the simulated ledger does.
 func TestLedgerAgreesWithModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		path := filepath.Join(t.TempDir(), "journal.db")
@@ -240,14 +240,19 @@ func TestLedgerAgreesWithModel(t *testing.T) {
 			do(rt, j.Close())
 			retire(rt, path)
 		}()
-		m := model{live: map[claim.ID]claim.Hold{}, holders: map[task.ID]claim.ID{}}
+		model := sim.NewLedger()
+		known := func() []claim.Hold {
+			holds, _, err := model.Live(t.Context())
+			do(rt, err)
+			return holds
+		}
 		now := t0
 		states := []claim.State{
 			claim.Writing, claim.Held, claim.Held, claim.Held, claim.Finishing, claim.Ended, claim.Ended,
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"": func(rt *rapid.T) {
-				if diff := cmp.Diff(m.list(), live(t, j), anyFence); diff != "" {
+				if diff := cmp.Diff(known(), live(t, j), anyFence); diff != "" {
 					rt.Fatalf("live claims (-want +got):\n%s", diff)
 				}
 			},
@@ -260,13 +265,17 @@ func TestLedgerAgreesWithModel(t *testing.T) {
 				limit := rapid.IntRange(0, 2).Draw(rt, "limit")
 				c := attempt(agent, id, now)
 				_, got, err := j.Reserve(t.Context(), c, now, limit)
+				if err != nil {
+					rt.Fatal(err)
+				}
+				_, want, err := model.Reserve(t.Context(), c, now, limit)
 				do(rt, err)
-				if diff := cmp.Diff(m.reserve(c, now, limit), got, anyFence); diff != "" {
+				if diff := cmp.Diff(want, got, anyFence); diff != "" {
 					rt.Fatalf("refusal (-want +got):\n%s", diff)
 				}
 			},
 			"save": func(rt *rapid.T) {
-				known := m.list()
+				known := known()
 				if len(known) == 0 {
 					rt.Skip("no claims")
 				}
@@ -278,8 +287,10 @@ func TestLedgerAgreesWithModel(t *testing.T) {
 				case claim.Ended:
 					c.Ending, c.Ended = claim.EndReleased, now
 				}
-				do(rt, j.Save(t.Context(), claim.Change{Holds: []claim.Hold{c}}))
-				m.save(c)
+				if err := j.Save(t.Context(), claim.Change{Holds: []claim.Hold{c}}); err != nil {
+					rt.Fatal(err)
+				}
+				do(rt, model.Save(t.Context(), claim.Change{Holds: []claim.Hold{c}}))
 			},
 		})
 	})

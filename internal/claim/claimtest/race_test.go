@@ -1,6 +1,5 @@
-// Package claimtest tests claims and ledgers: the conformance suite of ledgers, every schedule of a few
-// attempts, and random races with a referee. They run in the simulated world of claim/sim. It has test
-// files only.
+// Package claimtest tests claims: every schedule of a few attempts, every takeover of a leader, and random
+// races with a referee. They run in the simulated world of claim/sim. It has test files only.
 package claimtest
 
 import (

@@ -88,7 +88,7 @@ func (l *Ledger) Reserve(ctx context.Context, c claim.Hold, now time.Time, limit
 // holder returns the claim that has the task, unless it may be taken over.
 func (l *Ledger) holder(id task.ID, now time.Time) (claim.Hold, bool) {
 	holder, ok := l.holds[l.reserved[id]]
-	if !ok || holder.State == claim.Held && !holder.StaleAt.After(now) {
+	if !ok || holder.State == claim.Held && !holder.StaleAt.IsZero() && !holder.StaleAt.After(now) {
 		return claim.Hold{}, false
 	}
 	return cloneHold(holder), true
