@@ -484,37 +484,6 @@ func TestEditsAroundAWrite(t *testing.T) {
 	}
 }
 
-// An agent that is done after its lease competes with whoever overrides its
-// claim. However slow its write is, whoever is granted the task keeps it.
-func TestSlowFinishAgainstAnOverride(t *testing.T) {
-	for _, tt := range finishes {
-		for _, slow := range []time.Duration{0, time.Second, 4 * time.Second, 9 * time.Second} {
-			for after := time.Duration(0); after < 10*time.Second; after += 500 * time.Millisecond {
-				inWorld(t, openTask(), func(w *world) {
-					a := w.daemon("a", sim.On(sim.Every(tt.write, sim.Renewals), sim.Slow(slow, 0)))
-					b := w.start(steady("b"))
-					c := w.claim(a, "Sandman")
-					time.Sleep(time.Until(c.StaleAt) + time.Second)
-					var granted []claim.Hold
-					var wg sync.WaitGroup
-					wg.Go(func() { granted = w.race(entrant{daemon: b, agent: "Oracle", after: after}) })
-					_, err := a.Finish(w.ctx, c.ID, tt.finish)
-					wg.Wait()
-					w.sync(2*time.Minute, a, b)
-					if len(granted) == 0 {
-						if err != nil {
-							w.Errorf("%s slow by %v, override after %v: nobody has the task: %v", tt.name, slow, after, err)
-						}
-						return
-					}
-					w.held(b)
-					w.shows(task.InProgress, "Oracle", string(granted[0].ID))
-				})
-			}
-		}
-	}
-}
-
 // freeings are the ways in which a daemon frees a task.
 var freeings = map[string]struct {
 	first func(*task.Task)

@@ -4,14 +4,12 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/claim/sim"
 	"dibs/internal/task"
-	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -300,44 +298,6 @@ func TestMarkOfAnEarlierSweep(t *testing.T) {
 		w.none(d)
 		w.events(d, claim.KindSwept, claim.KindWithdrawn)
 	})
-}
-
-// A sweep and an override compete for a stale task. However slow the sweep's
-// writes are, whoever is granted the task keeps it.
-func TestSlowSweepAgainstAnOverride(t *testing.T) {
-	step := 150 * time.Millisecond
-	if testing.Short() || testkit.Race {
-		step *= 4
-	}
-	for _, steps := range [][]sim.Kind{{sim.Voidings}, {sim.Openings}, {sim.Voidings, sim.Openings}} {
-		for _, slow := range []time.Duration{0, time.Second, 4 * time.Second, 9 * time.Second} {
-			for after := time.Duration(0); after < 10*time.Second; after += step {
-				inWorld(t, staleTask(), func(w *world) {
-					Sweeper := w.daemon("a", sim.On(sim.Every(steps...), sim.Slow(slow, 0)))
-					b, c := w.start(steady("b")), w.start(steady("c"))
-					var wg sync.WaitGroup
-					wg.Go(func() { _, _, _ = Sweeper.Sweep(w.ctx, page) })
-					var granted []claim.Hold
-					time.Sleep(after)
-					for len(granted) == 0 {
-						granted = w.race(entrant{daemon: b, agent: "Oracle"})
-						w.sync(time.Second, Sweeper, b)
-					}
-					wg.Wait()
-					// Should both fail, the task is open after a grace.
-					if took := time.Since(bubbleStart); took > 2*time.Minute {
-						w.Errorf("%v slow by %v, override after %v: granted only after %v", steps, slow, after, took)
-					}
-					for range 12 {
-						w.sync(sim.SyncInterval, Sweeper, b)
-						w.deny(c, "Hypnos", claim.CodeHeld)
-					}
-					w.held(b)
-					w.shows(task.InProgress, "Oracle", string(granted[0].ID))
-				})
-			}
-		}
-	}
 }
 
 // A sweep of somebody else's stale claim does not end a claim of an agent here,

@@ -209,12 +209,16 @@ func TestPeoplesEditsOfAHeldTask(t *testing.T) {
 	}
 }
 
+// What leaves the board and comes back is news, as is what comes from elsewhere. Sharing is no edit, so only a full sync
+// finds it.
 func TestTrashedAndRestored(t *testing.T) {
 	testkit.RacedElsewhere(t)
 	testkit.TakesSeconds(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
-		held, free := w.add("held", nil), w.add("free", nil)
+		held, free, moved, shared := w.add("held", nil), w.add("free", nil), w.add("moved", nil), w.add("shared", nil)
+		w.moveAway(moved)
+		w.unshare(shared)
 		n := w.daemon(nil)
 		n.mustClaim("Sandman", held)
 		time.Sleep(3 * time.Minute)
@@ -228,34 +232,18 @@ func TestTrashedAndRestored(t *testing.T) {
 		for _, id := range []string{held, free} {
 			mustDo(w, w.notion.RestorePage(id))
 		}
+		mustDo(w, w.notion.MovePage(moved, w.tasks))
 		time.Sleep(2 * time.Minute)
 		got := sorted(n.eventsAfter(after))
 		for i, e := range got { // the sweep of the same minute may have taken the name off before
 			got[i] = strings.Replace(e, `restored Sandman "held"`, `restored "held"`, 1)
 		}
-		if diff := cmp.Diff([]string{`ready "free"`, `ready "held"`, `restored "free"`, `restored "held"`, `swept Sandman "held"`}, got); diff != "" {
+		want := []string{`created "moved"`, `ready "free"`, `ready "held"`, `ready "moved"`, `restored "free"`, `restored "held"`, `swept Sandman "held"`}
+		if diff := cmp.Diff(want, got); diff != "" {
 			w.Errorf("events (-want +got):\n%s", diff)
 		}
-	})
-}
-
-// TestMovedHereOrShared brings old tasks to the board. Sharing is no edit, so only a full sync
-// finds it.
-func TestMovedHereOrShared(t *testing.T) {
-	testkit.RacedElsewhere(t)
-	t.Parallel()
-	inWorld(t, 0, func(w *world) {
-		moved, shared := w.add("moved", nil), w.add("shared", nil)
-		w.moveAway(moved)
-		w.unshare(shared)
-		time.Sleep(10 * time.Minute)
-		n := w.daemon(nil)
-		time.Sleep(time.Minute)
-		mustDo(w, w.notion.MovePage(moved, w.tasks))
+		after = n.last()
 		mustDo(w, w.notion.SharePage(shared))
-		time.Sleep(interval + time.Second)
-		n.wantEvents(0, `created "moved"`, `ready "moved"`)
-		after := n.last()
 		time.Sleep(time.Hour)
 		n.wantEvents(after, `created "shared"`, `ready "shared"`)
 	})
