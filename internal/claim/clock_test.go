@@ -104,8 +104,7 @@ func TestClockJumpsDuringTheGrace(t *testing.T) {
 				time.AfterFunc(at-3*time.Second+100*time.Millisecond, func() { other.Store.SetSkew(jump) })
 				for time.Since(bubbleStart) < 50*time.Second { // the holder's look comes late
 					_, _ = other.Sighted(w.ctx, w.Page(page).Token)
-					_, err := other.RunDue(w.ctx)
-					w.ok(err)
+					w.due(other)
 					time.Sleep(time.Second)
 				}
 				w.sync(3*time.Minute, d, other)
@@ -246,8 +245,7 @@ func TestOneWrongDateCutsNoGraceShort(t *testing.T) {
 					for range 40 { // the holder's look comes late
 						_, err := other.Sighted(w.ctx, w.Page(page).Token)
 						w.ok(err)
-						_, err = other.RunDue(w.ctx)
-						w.ok(err)
+						w.due(other)
 						w.deny(third, "Hypnos", claim.CodeHeld)
 						time.Sleep(time.Second)
 					}
@@ -327,8 +325,7 @@ func TestClockJumpsWhileAWriteIsWatchedFor(t *testing.T) {
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		w.marked(d, claim.Unseen)
 		d.Store.SetSkew(48 * time.Hour)
-		_, err := d.RunDue(w.ctx)
-		w.ok(err)
+		w.due(d)
 		w.marked(d, claim.Unseen)
 		time.Sleep(10 * time.Minute)
 		w.sync(graceful, d)

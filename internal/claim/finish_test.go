@@ -57,15 +57,13 @@ func TestFinish(t *testing.T) {
 			c := w.claim(d, "Sandman")
 			time.Sleep(10 * time.Minute)
 			at := d.Store.Now()
-			got, err := d.Finish(w.ctx, c.ID, tt.finish)
-			w.ok(err)
+			got := w.end(d, c, tt.finish)
 			if got.State != claim.Ended || got.Ending != tt.finish.As || !got.Ended.Equal(at) {
 				w.Errorf("claim %+v, want it ended as %s at %v", got, tt.finish.As, at)
 			}
 			w.finished(c, tt.status)
 			w.none(d)
-			events := d.Ledger.Events()
-			last := events[len(events)-1]
+			last := latest(d)
 			want := claim.Fact{
 				ID: last.ID, At: at, Kind: tt.kind, Task: page, Title: c.Task.Title, URL: c.Task.URL, Agent: "Sandman", Claim: c.ID, Fence: c.Fence,
 				Remote: true, Started: c.Started, Finished: at, Summary: tt.finish.Summary,
@@ -77,22 +75,17 @@ func TestFinish(t *testing.T) {
 
 			// Saying it again changes nothing, and says the same.
 			sent := len(d.Store.Calls())
-			again, err := d.Finish(w.ctx, c.ID, tt.finish)
-			w.ok(err)
-			if diff := cmp.Diff(got, again); diff != "" {
+			if diff := cmp.Diff(got, w.end(d, c, tt.finish)); diff != "" {
 				w.Errorf("again (-first +second):\n%s", diff)
 			}
 			w.sent(d, sent, 0)
-			if got := len(d.Ledger.Events()); got != len(events) {
-				w.Errorf("saying it again made %d events", got-len(events))
-			}
+			w.events(d, claim.KindGranted, tt.kind)
 			// Saying something else is refused.
 			other := claim.EndBlocked
 			if tt.finish.As == other {
 				other = claim.EndReleased
 			}
-			_, err = d.Finish(w.ctx, c.ID, claim.Finish{As: other})
-			w.lost(err)
+			w.refused(d, c, other)
 		})
 	}
 }
@@ -261,16 +254,14 @@ func TestFateOfTheFinish(t *testing.T) {
 				play(t, tt.name+", "+fate+", "+times, openTask(), func(w *world) {
 					d := w.daemon("a", fault)
 					c := w.claim(d, "Sandman")
-					got, err := d.Finish(w.ctx, c.ID, tt.finish)
-					w.ok(err)
+					got := w.end(d, c, tt.finish)
 					if got.State != claim.Ended && got.State != claim.Finishing {
 						w.Errorf("the claim is %s, want it ended or finishing", got.State)
 					}
 					w.sync(15*time.Minute, d)
 
 					// The agent asks again, having heard nothing.
-					got, err = d.Finish(w.ctx, c.ID, tt.finish)
-					w.ok(err)
+					got = w.end(d, c, tt.finish)
 					if got.State != claim.Ended || got.Ending != tt.finish.As {
 						w.Errorf("the claim is %s, %s; want it ended as %s", got.State, got.Ending, tt.finish.As)
 					}
@@ -319,9 +310,7 @@ func TestFinishUnsentAndTaken(t *testing.T) {
 		c := w.claim(a, "Sandman")
 		w.Edit(page, func(t *task.Task) { t.ClaimedAt, t.Token = time.Time{}, "" }) // Sandman's, whoever that is
 		other := w.claim(b, "Sandman")
-		got, err := a.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndFailed, Reopen: true, Summary: "no ladder"})
-		w.ok(err)
-		w.owes(got)
+		w.owes(w.end(a, c, claim.Finish{As: claim.EndFailed, Reopen: true, Summary: "no ladder"}))
 		w.sync(2*time.Minute, a, b)
 		w.ended(a, c, claim.EndLost)
 		w.events(a, claim.KindGranted, claim.KindLost, claim.KindOrphaned)
@@ -355,8 +344,7 @@ func TestFinishIsDeliveredLater(t *testing.T) {
 				d := w.daemon("a", sim.On(func(_ task.ID, w *claim.Write) bool { return down && w == nil }, sim.ReadFails(claim.Unavailable)))
 				c := w.claim(d, "Sandman")
 				down = true
-				got, err := d.Finish(w.ctx, c.ID, tt.finish)
-				w.ok(err)
+				got := w.end(d, c, tt.finish)
 				w.owes(got)
 				w.deny(d, "Oracle", claim.CodeHeld)
 				if restart {
@@ -371,6 +359,9 @@ func TestFinishIsDeliveredLater(t *testing.T) {
 				w.counts(d, tt.write, 1)
 				if e := w.last(d, tt.kind); !e.Finished.Equal(got.Finish.At) || e.Summary != tt.finish.Summary {
 					w.Errorf("%+v, want it finished at %v", e, got.Finish.At)
+				}
+				if note := w.Page(page).Note; !strings.HasSuffix(note, "2000-01-01 00:00 UTC") { // when the agent said so
+					w.Errorf("note %q", note)
 				}
 				if n := len(slices.DeleteFunc(kinds(d), func(k claim.Kind) bool { return k != tt.kind })); n != 1 {
 					w.Errorf("%d events say that it was %s", n, tt.kind)
@@ -396,12 +387,10 @@ func TestFinishIsDeliveredLater(t *testing.T) {
 			late := sim.Late(time.Minute)
 			d := w.daemon("a", sim.InTurn(tt.write, late, late, late))
 			c := w.claim(d, "Sandman")
-			got, err := d.Finish(w.ctx, c.ID, tt.finish)
-			w.ok(err)
+			got := w.end(d, c, tt.finish)
 			w.owes(got)
 			time.Sleep(2 * time.Minute)
-			got, err = d.Finish(w.ctx, c.ID, tt.finish)
-			w.ok(err)
+			got = w.end(d, c, tt.finish)
 			if got.State != claim.Ended || got.Ending != tt.finish.As || !got.Due.IsZero() {
 				w.Errorf("the claim is %s, %s, due at %v; want it ended as %s", got.State, got.Ending, got.Due, tt.finish.As)
 			}
@@ -498,8 +487,7 @@ var freeings = map[string]struct {
 		w.accepted(d, c, claim.EndReleased)
 	}},
 	"a failure": {do: func(w *world, d *sim.Daemon) {
-		_, err := d.Finish(w.ctx, w.claim(d, "Sandman").ID, claim.Finish{As: claim.EndFailed, Reopen: true})
-		w.ok(err)
+		w.end(d, w.claim(d, "Sandman"), claim.Finish{As: claim.EndFailed, Reopen: true})
 	}},
 	"a sweep": {
 		first: func(t *task.Task) { *t = staleTask() },

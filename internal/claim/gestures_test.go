@@ -421,12 +421,31 @@ func (w *world) ended(d *sim.Daemon, c claim.Hold, as claim.Ending) {
 	}
 }
 
-// accepted ends a claim, of which Notion may have yet to be told.
-func (w *world) accepted(d *sim.Daemon, c claim.Hold, as claim.Ending) claim.Hold {
+// end ends a claim, of which Notion may have yet to be told.
+func (w *world) end(d *sim.Daemon, c claim.Hold, f claim.Finish) claim.Hold {
 	w.Helper()
-	got, err := d.Finish(w.ctx, c.ID, claim.Finish{As: as})
+	got, err := d.Finish(w.ctx, c.ID, f)
 	w.ok(err)
 	return got
+}
+
+// accepted is end with nothing else to say.
+func (w *world) accepted(d *sim.Daemon, c claim.Hold, as claim.Ending) claim.Hold {
+	w.Helper()
+	return w.end(d, c, claim.Finish{As: as})
+}
+
+// due takes the steps that are due.
+func (w *world) due(d *sim.Daemon) {
+	w.Helper()
+	_, err := d.RunDue(w.ctx)
+	w.ok(err)
+}
+
+// latest returns the last event that the daemon recorded.
+func latest(d *sim.Daemon) claim.Fact {
+	all := d.Ledger.Events()
+	return all[len(all)-1]
 }
 
 // finish ends a claim, of which Notion is told at once.

@@ -220,8 +220,7 @@ func TestFinishUnderALateWrite(t *testing.T) {
 				if wait > 0 {
 					w.sync(wait, other)
 				}
-				got, err := d.Finish(w.ctx, c.ID, tt.finish)
-				w.ok(err)
+				got := w.end(d, c, tt.finish)
 				if wait == 0 && got.State != claim.Finishing {
 					w.Errorf("the claim is %s, want finishing until the late write is explained", got.State)
 				}
@@ -474,9 +473,7 @@ func TestRenewOfALostClaim(t *testing.T) {
 			w.Edit(page, func(t *task.Task) { t.Status, t.StatusName = task.Unknown, "Parked" })
 		}, "", "tasks.statuses does not name"},
 		"finished, and Notion has yet to be told": {func(w *world, d *sim.Daemon, c claim.Hold) {
-			got, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
-			w.ok(err)
-			w.owes(got)
+			w.owes(w.end(d, c, claim.Finish{As: claim.EndCompleted}))
 		}, "Sandman", "it was reported as completed, and Notion has yet to be told"},
 	} {
 		play(t, name, openTask(), func(w *world) {

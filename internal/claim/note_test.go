@@ -31,11 +31,8 @@ func TestNote(t *testing.T) {
 			d := w.daemon("a")
 			c := w.claim(d, "Sandman")
 			sent := len(d.Store.Calls())
-			_, err := d.Finish(w.ctx, c.ID, tt.finish)
-			w.ok(err)
-			if got := w.Page(page).Note; got != tt.want {
-				w.Errorf("note %q, want %q", got, tt.want)
-			}
+			w.end(d, c, tt.finish)
+			w.noted(tt.want)
 			if n := len(d.Store.Calls()) - sent; n != 2 {
 				w.Errorf("%d requests, want a read and a write", n)
 			}
@@ -82,36 +79,14 @@ func TestNoteIsKeptUntilTheNextOne(t *testing.T) {
 	first.Note = "Ask Maria for the key."
 	inWorld(t, first, func(w *world) {
 		d := w.daemon("a")
-		_, err := d.Finish(w.ctx, w.claim(d, "Sandman").ID, claim.Finish{As: claim.EndReleased, Summary: "no key"})
-		w.ok(err)
+		w.end(d, w.claim(d, "Sandman"), claim.Finish{As: claim.EndReleased, Summary: "no key"})
 		c := w.claim(d, "Oracle")
 		want := "Ask Maria for the key.\nGiven back: no key — Sandman, 2000-01-01 00:00 UTC"
 		if c.Task.Note != want {
 			w.Errorf("claimed with the note %q, want %q", c.Task.Note, want)
 		}
-		_, err = d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted, Summary: "mended"})
-		w.ok(err)
-		if got, want := w.Page(page).Note, "Ask Maria for the key.\nDone: mended — Oracle, 2000-01-01 00:00 UTC"; got != want {
-			w.Errorf("note %q, want %q", got, want)
-		}
-	})
-}
-
-// A finish that is delivered later says when the agent said so.
-func TestNoteOfALateDelivery(t *testing.T) {
-	inWorld(t, openTask(), func(w *world) {
-		down := false
-		d := w.daemon("a", sim.On(func(task.ID, *claim.Write) bool { return down }, sim.ReadFails(claim.Unavailable)))
-		c := w.claim(d, "Sandman")
-		down = true
-		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted, Summary: "mended"})
-		w.ok(err)
-		w.sync(5*time.Minute, d)
-		down = false
-		w.sync(6*time.Minute, d)
-		if got, want := w.Page(page).Note, "Done: mended — Sandman, 2000-01-01 00:00 UTC"; got != want {
-			w.Errorf("note %q, want %q", got, want)
-		}
+		w.end(d, c, claim.Finish{As: claim.EndCompleted, Summary: "mended"})
+		w.noted("Ask Maria for the key.\nDone: mended — Oracle, 2000-01-01 00:00 UTC")
 	})
 }
 
@@ -121,25 +96,9 @@ func TestDenialSaysUntilWhen(t *testing.T) {
 		a, b := w.daemon("a"), w.daemon("b")
 		w.claim(a, "Sandman")
 		denied := w.deny(b, "Oracle", claim.CodeHeld)
-		events := b.Ledger.Events()
-		last := events[len(events)-1]
+		last := latest(b)
 		if denied.ExpiresAt.IsZero() || !last.Expires.Equal(denied.ExpiresAt) {
 			w.Errorf("the log says until %v, want %v", last.Expires, denied.ExpiresAt)
-		}
-	})
-}
-
-// The log names the claim that a sweep took off, when it ran out and when it was made.
-func TestSweepNamesTheClaim(t *testing.T) {
-	inWorld(t, staleTask(), func(w *world) {
-		d := w.daemon("a")
-		_, swept, err := d.Sweep(w.ctx, page)
-		w.ok(err)
-		events := d.Ledger.Events()
-		last := events[len(events)-1]
-		want := "its lease ran out at 22:31 UTC on Dec 31; it was claimed or last renewed at 1999-12-31 22:00 UTC"
-		if !swept || last.Claim != ghost || last.Holder != "Ghost" || last.Detail != want {
-			w.Errorf("claim %s of %s, %q; want %s of Ghost, %q", last.Claim, last.Holder, last.Detail, ghost, want)
 		}
 	})
 }
@@ -170,8 +129,7 @@ func TestNoted(t *testing.T) {
 func TestLongNote(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		d := w.daemon("a")
-		_, err := d.Finish(w.ctx, w.claim(d, "Sandman").ID, claim.Finish{As: claim.EndBlocked, Summary: strings.Repeat("rain ", 1000)})
-		w.ok(err)
+		w.end(d, w.claim(d, "Sandman"), claim.Finish{As: claim.EndBlocked, Summary: strings.Repeat("rain ", 1000)})
 		note := w.Page(page).Note
 		if len(note) > 1100 || !strings.HasSuffix(note, "… — Sandman, 2000-01-01 00:00 UTC") {
 			w.Errorf("note of %d bytes, ending in %q", len(note), note[len(note)-60:])
@@ -269,8 +227,7 @@ func TestTasksThatFailTooOften(t *testing.T) {
 		if c.Ending != claim.EndFailed || c.Detail != "the task is BLOCKED: "+history {
 			w.Errorf("the claim ended as %s: %s", c.Ending, c.Detail)
 		}
-		events := d.Ledger.Events()
-		if last := events[len(events)-1]; last.Kind != claim.KindFailed || last.Summary != "rain" || last.Detail != c.Detail {
+		if last := latest(d); last.Kind != claim.KindFailed || last.Summary != "rain" || last.Detail != c.Detail {
 			w.Errorf("last event %+v", last)
 		}
 
@@ -319,8 +276,7 @@ func TestTasksThatGoStaleTooOften(t *testing.T) {
 		}
 		w.shows(task.Blocked, "", "")
 		w.noted("Blocked: tried 2 times: the claim of Ghost ran out at 2000-01-01 00:00 UTC, the claim of Sandman ran out at 2000-01-01 00:31 UTC — dibs, 2000-01-01 02:00 UTC")
-		events := d.Ledger.Events()
-		if last := events[len(events)-1]; last.Kind != claim.KindSwept || !strings.Contains(last.Detail, "; the task is BLOCKED: tried 2 times: ") {
+		if last := latest(d); last.Kind != claim.KindSwept || !strings.Contains(last.Detail, "; the task is BLOCKED: tried 2 times: ") {
 			w.Errorf("last event %+v", last)
 		}
 	})
@@ -344,8 +300,7 @@ func TestNoOverrideAfterTheLastTry(t *testing.T) {
 			w.Errorf("requests %v, want a read and the mark", got)
 		}
 		time.Sleep(5 * time.Second)
-		_, err := d.RunDue(w.ctx)
-		w.ok(err)
+		w.due(d)
 		w.shows(task.Blocked, "", "")
 		w.none(d)
 		if note := w.Page(page).Note; !strings.HasPrefix(note, "Blocked: tried 2 times: the claim of Ghost ran out at ") {
@@ -404,11 +359,9 @@ func TestTheLastTrySurvives(t *testing.T) {
 		d := w.patient("a", 1, sim.Outage(func() bool { return away }))
 		c := w.claim(d, "Sandman")
 		away = true
-		got, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndFailed, Reopen: true, Summary: "rain"})
-		w.ok(err)
-		w.owes(got)
+		w.owes(w.end(d, c, claim.Finish{As: claim.EndFailed, Reopen: true, Summary: "rain"}))
 		d.Kill()
-		d, err = d.Successor(w.ctx)
+		d, err := d.Successor(w.ctx)
 		w.ok(err)
 		away = false
 		w.sync(10*time.Minute, d)
@@ -447,8 +400,7 @@ func TestOptionalStatuses(t *testing.T) {
 		if _, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReview}); !errors.Is(err, claim.ErrNoReview) || len(d.Store.Calls()) != sent {
 			w.Errorf("review on a board without it: %v", err)
 		}
-		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndFailed, Summary: "rain"})
-		w.ok(err)
+		w.end(d, c, claim.Finish{As: claim.EndFailed, Summary: "rain"})
 		w.shows(task.Failed, "", "")
 		w.noted("Failed: rain — Sandman, 2000-01-01 00:00 UTC")
 		w.deny(d, "Oracle", claim.CodeNotOpen)
@@ -464,8 +416,7 @@ func TestReview(t *testing.T) {
 		d := w.start(sim.DaemonOptions{Policy: p, StoreOptions: sim.StoreOptions{Name: "a"}})
 		w.Add(task.Task{ID: otherPage, Status: task.Open})
 		c := w.claim(d, "Sandman")
-		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReview, Summary: "look at the ridge"})
-		w.ok(err)
+		w.end(d, c, claim.Finish{As: claim.EndReview, Summary: "look at the ridge"})
 		w.finished(c, task.Review)
 		w.noted("In review: look at the ridge — Sandman, 2000-01-01 00:00 UTC")
 		w.deny(d, "Oracle", claim.CodeNotOpen)

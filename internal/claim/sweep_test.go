@@ -49,8 +49,9 @@ func TestSweep(t *testing.T) {
 					unclaim(&want)
 					want.Note = "Reopened: the claim of Ghost ran out at 1999-12-31 22:31 UTC — dibs, 2000-01-01 00:00 UTC"
 					events = []claim.Kind{claim.KindSwept}
-					if former != "Ghost" {
-						w.Errorf("former holder %q, want Ghost", former)
+					const says = "its lease ran out at 22:31 UTC on Dec 31; it was claimed or last renewed at 1999-12-31 22:00 UTC"
+					if last := latest(d); former != "Ghost" || last.Holder != "Ghost" || last.Detail != says {
+						w.Errorf("swept of %q, %q, and says %q", former, last.Holder, last.Detail)
 					}
 				}
 				w.pageIs(want)
@@ -377,8 +378,7 @@ func TestSightedByTheProtocolItself(t *testing.T) {
 			w.ok(err)
 			time.Sleep(max(0, next.Sub(d.Store.Now())) + time.Second)
 		}
-		_, err := d.RunDue(w.ctx)
-		w.ok(err)
+		w.due(d)
 		w.shows(task.Open, "", "")
 	})
 }
