@@ -426,7 +426,7 @@ func TestEditsAroundAWrite(t *testing.T) {
 	} {
 		n := 0
 		for what, edit := range edits {
-			for at := 50 * time.Millisecond; at < 8*time.Second; at += 100 * time.Millisecond { // half-way between all requests
+			for at := 50 * time.Millisecond; at < 6*time.Second; at += 200 * time.Millisecond { // half-way between all requests
 				finish := finishes[n%len(finishes)]
 				n++
 				if finish.status == task.Open && what == "opened" || way == "sweep" && (what == "opened" || what == "lease") {
