@@ -446,27 +446,6 @@ func TestPersonEditsWhileSettling(t *testing.T) {
 	}
 }
 
-// A write that takes an attempt off the card that a person cancelled may fail, and the
-// daemon with it: it is made later.
-func TestPersonEditWhileSettlingAndThenNotion(t *testing.T) {
-	for name, f := range map[string]sim.Fault{
-		"dropped": sim.RequestDropped, "turned away": sim.TurnedAway(429, 2*time.Second), "saved": sim.AnswerDropped,
-		"late": sim.Late(8 * time.Second), "refused": sim.WriteRefused,
-	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, openTask(), func(w *world) {
-				d := w.daemon("a", sim.InTurn(sim.Openings, f))
-				time.AfterFunc(time.Second, func() { w.Edit(page, func(t *task.Task) { t.Status = task.Cancelled }) })
-				w.deny(d, "Sandman", claim.CodeNotOpen)
-				w.ok(d.Restart(w.ctx))
-				w.sync(2*time.Minute, d)
-				w.shows(task.Cancelled, "", "")
-				w.none(d)
-			})
-		})
-	}
-}
-
 // A task that is put into the trash while a claim settles is for the taking once it
 // is restored.
 func TestTrashedWhileSettling(t *testing.T) {

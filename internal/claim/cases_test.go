@@ -79,34 +79,17 @@ func toOpen() claim.Sight {
 
 // What each case is about, and that it decides then.
 func TestCases(t *testing.T) {
-	held := func(e claim.Errand, change ...func(*claim.Sight)) claim.Sight {
-		s := sightOfHold(e)
-		for _, f := range change {
+	type change = func(*claim.Sight)
+	with := func(s claim.Sight, changes []change) claim.Sight {
+		for _, f := range changes {
 			f(&s)
 		}
 		return s
 	}
-	mark := func(st claim.MarkState, change ...func(*claim.Sight)) claim.Sight {
-		s := sightOfMark(st)
-		for _, f := range change {
-			f(&s)
-		}
-		return s
-	}
-	making := func(e claim.Errand, why claim.Purpose, change ...func(*claim.Sight)) claim.Sight {
-		s := toMark(e, why)
-		for _, f := range change {
-			f(&s)
-		}
-		return s
-	}
-	opening := func(change ...func(*claim.Sight)) claim.Sight {
-		s := toOpen()
-		for _, f := range change {
-			f(&s)
-		}
-		return s
-	}
+	held := func(e claim.Errand, c ...change) claim.Sight { return with(sightOfHold(e), c) }
+	mark := func(st claim.MarkState, c ...change) claim.Sight { return with(sightOfMark(st), c) }
+	making := func(e claim.Errand, why claim.Purpose, c ...change) claim.Sight { return with(toMark(e, why), c) }
+	opening := func(c ...change) claim.Sight { return with(toOpen(), c) }
 	asked := func(to task.Status) func(*claim.Sight) { return func(s *claim.Sight) { s.Ask.To = to } }
 	here := func(st claim.State) func(*claim.Sight) {
 		return func(s *claim.Sight) { s.Local = sightOfHold(claim.Guard).Hold; s.Local.State = st }

@@ -292,21 +292,6 @@ func TestWithdrawalFromAnAssignment(t *testing.T) {
 	}
 }
 
-// So does one that is cut short.
-func TestCrashInTheMiddleOfAnAssignment(t *testing.T) {
-	inWorld(t, assignedTask(), func(w *world) {
-		d := w.daemon("a")
-		go func() { _, _ = d.Claim(w.ctx, request("Sandman")) }()
-		time.Sleep(time.Second)
-		d.Kill()
-		next, err := d.Successor(w.ctx)
-		w.ok(err)
-		defer next.Close()
-		w.sync(graceful, next)
-		w.assigned()
-	})
-}
-
 // A grant that nobody hears of is given back as it was; an agent that gives the task back
 // gives it to all.
 func TestAssignmentIsGivenBack(t *testing.T) {

@@ -93,6 +93,15 @@ func inWorld(t *testing.T, test func(w *world)) {
 	})
 }
 
+// watching runs a test in a world with a watch.
+func watching(t *testing.T, test func(w *world, watch *keepers.Watch)) {
+	inWorld(t, func(w *world) {
+		watch, stop := w.watch()
+		defer stop()
+		test(w, watch)
+	})
+}
+
 // watch starts a watch, and returns how to stop it.
 func (w *world) watch() (*keepers.Watch, func()) {
 	watch, err := keepers.New(w.Context(), keepers.Config{
@@ -153,9 +162,7 @@ func (w *world) wantEnds(want ...string) {
 }
 
 func TestAProcessKeepsItsClaim(t *testing.T) {
-	inWorld(t, func(w *world) {
-		watch, stop := w.watch()
-		defer stop()
+	watching(t, func(w *world, watch *keepers.Watch) {
 		w.keep(watch, keepers.Keeper{Process: process(7)})
 		time.Sleep(100*time.Second + time.Millisecond)
 		synctest.Wait()
@@ -176,9 +183,7 @@ func TestAProcessKeepsItsClaim(t *testing.T) {
 // A process on a machine that says nothing keeps its claim no longer than its lease, and loses
 // it no sooner.
 func TestAnUnheardMachine(t *testing.T) {
-	inWorld(t, func(w *world) {
-		watch, stop := w.watch()
-		defer stop()
+	watching(t, func(w *world, watch *keepers.Watch) {
 		w.keep(watch, keepers.Keeper{Process: process(7)})
 		time.Sleep(45 * time.Second)
 		w.with(func() { w.unheard, w.dead[7] = true, true })
@@ -197,9 +202,7 @@ func TestAnUnheardMachine(t *testing.T) {
 }
 
 func TestAnotherTakesThePlace(t *testing.T) {
-	inWorld(t, func(w *world) {
-		watch, stop := w.watch()
-		defer stop()
+	watching(t, func(w *world, watch *keepers.Watch) {
 		w.keep(watch, keepers.Keeper{Process: process(7), Grace: time.Minute})
 		w.with(func() { w.dead[7] = true })
 		time.Sleep(59 * time.Second)
@@ -218,9 +221,7 @@ func TestAnotherTakesThePlace(t *testing.T) {
 }
 
 func TestConnections(t *testing.T) {
-	inWorld(t, func(w *world) {
-		watch, stop := w.watch()
-		defer stop()
+	watching(t, func(w *world, watch *keepers.Watch) {
 		first, err := watch.Connect(t.Context(), id, 10*time.Second)
 		do(t, err)
 		second, err := watch.Connect(t.Context(), id, 10*time.Second)
@@ -266,9 +267,7 @@ func TestWhatIsOverIsForgotten(t *testing.T) {
 		"unknown":  func(w *world) { delete(w.claims, id) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				watch, stop := w.watch()
-				defer stop()
+			watching(t, func(w *world, watch *keepers.Watch) {
 				w.keep(watch, keepers.Keeper{Process: process(7)})
 				time.Sleep(time.Second)
 				w.with(func() { end(w) })
@@ -284,9 +283,7 @@ func TestWhatIsOverIsForgotten(t *testing.T) {
 
 // A claim that is still being made is left alone, and one that was not granted forgotten.
 func TestBeforeTheGrant(t *testing.T) {
-	inWorld(t, func(w *world) {
-		watch, stop := w.watch()
-		defer stop()
+	watching(t, func(w *world, watch *keepers.Watch) {
 		do(t, watch.Keep(t.Context(), id, keepers.Keeper{Process: process(7)}))
 		w.with(func() { w.dead[7] = true })
 		time.Sleep(time.Minute)
@@ -298,9 +295,7 @@ func TestBeforeTheGrant(t *testing.T) {
 }
 
 func TestAJournalThatFails(t *testing.T) {
-	inWorld(t, func(w *world) {
-		watch, stop := w.watch()
-		defer stop()
+	watching(t, func(w *world, watch *keepers.Watch) {
 		w.with(func() { w.fails = errors.New("the disk is full") })
 		if err := watch.Keep(t.Context(), id, keepers.Keeper{Process: process(7)}); !errors.Is(err, w.fails) {
 			t.Errorf("err = %v", err)
@@ -347,9 +342,7 @@ func TestProcesses(t *testing.T) {
 
 // TestKeepersGone asks whether a claim is there to be taken over.
 func TestKeepersGone(t *testing.T) {
-	inWorld(t, func(w *world) {
-		watch, stop := w.watch()
-		defer stop()
+	watching(t, func(w *world, watch *keepers.Watch) {
 		orphaned := func(want bool, when string) {
 			w.Helper()
 			synctest.Wait()
