@@ -16,7 +16,6 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/outbox"
-	"dibs/internal/task"
 	"dibs/internal/testkit/pgtest"
 )
 
@@ -196,9 +195,7 @@ func comesBack(t *testing.T, call func() error) {
 // A server that goes away, in whatever way, is told of at once; after it is back everything
 // goes on by itself.
 func TestServerAway(t *testing.T) {
-	if pgtest.URL() == "" {
-		t.Skip("this is about PostgreSQL")
-	}
+	pgtest.OnlyPostgres(t)
 	server := pgtest.Run(t)
 	d := member(t, Postgres{URL: server.URL(), Schema: "dibs", Board: "a"}, time.Hour, time.Second)
 	j, epoch := leads(t, d, "a")
@@ -298,9 +295,7 @@ func TestConnectionsThatAreCut(t *testing.T) {
 // Who waits for a server that does not answer, because a standby that it waits for is gone, is told
 // so, and what to do.
 func TestSlowStartIsTold(t *testing.T) {
-	if pgtest.URL() == "" {
-		t.Skip("this is about PostgreSQL")
-	}
+	pgtest.OnlyPostgres(t)
 	server := pgtest.Run(t)
 	exec := func(statements ...string) {
 		t.Helper()
@@ -327,9 +322,7 @@ func TestSlowStartIsTold(t *testing.T) {
 		t.Errorf("it says %q, %v", line, err)
 	}
 	exec("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
-	if err := <-result; err != nil {
-		t.Error(err)
-	}
+	check(t, <-result)
 }
 
 // What keeps a journal from being opened passes by itself, or somebody has to do something.
@@ -339,9 +332,7 @@ func TestPassing(t *testing.T) {
 	do(t, err)
 	exec := func(statement string) {
 		t.Helper()
-		if _, err := d.db.ExecContext(t.Context(), d.in(statement)); err != nil {
-			t.Fatal(err)
-		}
+		do(t, errOf(d.db.ExecContext(t.Context(), d.in(statement))))
 	}
 	advised := map[string]string{"53300": "max_connections", "57014": "statement_timeout"}
 	for code, passes := range map[string]bool{
@@ -401,34 +392,9 @@ func TestPassingWhereFateIsUnknown(t *testing.T) {
 	})
 }
 
-// A pooler that hands each transaction to any of its connections keeps nothing between two.
-func TestBehindAPooler(t *testing.T) {
-	pgtest.OnlySQLite(t) // once
-	j := openPostgres(t, pgtest.Pooled(t, pgtest.Run(t), "transaction"))
-	callAll(t, j)
-	var granted sync.Map
-	var all sync.WaitGroup
-	for i := range 20 {
-		all.Go(func() {
-			now := time.Now()
-			c := claim.Hold{ID: claim.NewID(now), Agent: fmt.Sprint("agent-", i), Task: task.Task{ID: "contended"}, Lease: claim.Lease{Timeout: time.Hour}, Reserved: now}
-			_, refusal, err := j.Reserve(t.Context(), c, now, 1)
-			if err != nil {
-				t.Error(err)
-			} else if refusal == nil {
-				granted.Store(c.ID, true)
-			}
-			if _, _, err := j.Live(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	n := 0
-	granted.Range(func(any, any) bool { n++; return true })
-	if n != 1 {
-		t.Errorf("%d of 20 got the task", n)
-	}
+// pooled is a journal behind a pooler.
+func pooled(where string) Postgres {
+	return Postgres{URL: where, Schema: "dibs", Board: "0123456789abcdef0123456789abcdef"}
 }
 
 // A pooler ends connections, such as those that were idle for too long, with an error. Nobody is
@@ -436,7 +402,7 @@ func TestBehindAPooler(t *testing.T) {
 func TestPoolerThatEndsConnections(t *testing.T) {
 	pgtest.OnlySQLite(t) // once
 	where := pgtest.Pooled(t, pgtest.Run(t), "transaction")
-	j := openPostgres(t, where)
+	j, _ := leads(t, member(t, pooled(where), time.Hour, time.Minute), "test")
 	console, err := sql.Open("pgx", strings.Replace(where, "/postgres?", "/pgbouncer?default_query_exec_mode=simple_protocol&", 1))
 	do(t, err)
 	defer console.Close()
@@ -446,28 +412,13 @@ func TestPoolerThatEndsConnections(t *testing.T) {
 	} {
 		for range 2 {
 			for _, command := range []string{"KILL postgres", "RESUME postgres"} {
-				if _, err := console.Exec(command); err != nil {
-					t.Fatal(err)
-				}
+				do(t, errOf(console.Exec(command)))
 			}
 			if err := call(); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
 	}
-}
-
-func openPostgres(t *testing.T, where string) *Journal {
-	t.Helper()
-	database, err := Dial(t.Context(), Postgres{URL: where, Schema: "dibs", Board: "0123456789abcdef0123456789abcdef"})
-	do(t, err)
-	defer database.Close()
-	epoch, err := database.Lead(t.Context(), "test")
-	do(t, err)
-	j, err := database.Open(t.Context(), epoch)
-	do(t, err)
-	t.Cleanup(func() { j.Close() })
-	return j
 }
 
 // Whatever form the database gives its values in, they are read as they are.
@@ -481,17 +432,15 @@ func TestDatabaseWithItsOwnForms(t *testing.T) {
 		do(t, s.Exec("ALTER DATABASE postgres SET "+setting))
 	}
 	where := pgtest.Pooled(t, s, "transaction")
-	j := openPostgres(t, where)
+	j, _ := leads(t, member(t, pooled(where), time.Hour, time.Minute), "test")
 	callAll(t, j)
 	answer := outbox.Answer{Status: 200, Body: []byte(`{"a":"\\x00é"}`)}
-	if _, err := j.BeginRequest(t.Context(), 1, "key", "it", time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	do(t, errOf(j.BeginRequest(t.Context(), 1, "key", "it", time.Now())))
 	do(t, j.FinishRequest(t.Context(), 1, "key", answer))
 	if got, err := j.BeginRequest(t.Context(), 1, "key", "it", time.Now()); err != nil || got == nil || string(got.Body) != string(answer.Body) {
 		t.Errorf("an answer is kept as %+v, %v", got, err)
 	}
-	found, err := Probe(t.Context(), Postgres{URL: where, Schema: "dibs", Board: "0123456789abcdef0123456789abcdef"})
+	found, err := Probe(t.Context(), pooled(where))
 	if err != nil || found.Leader != "test" || found.Ahead.Abs() > time.Minute || found.Now.Sub(found.Since).Abs() > time.Minute || time.Since(found.Since).Abs() > time.Minute {
 		t.Errorf("Probe = %+v, %v", found, err)
 	}

@@ -34,9 +34,7 @@ func TestDatabaseThatWasSetBack(t *testing.T) {
 				for _, key := range []string{"k", "l"} {
 					do(t, old.SetMeta(t.Context(), key, "v"))
 				}
-				if _, err := old.Owe(t.Context(), outbox.Intent{ID: "early", Kind: outbox.Creation, At: time.Now().Add(-time.Hour), Key: ""}); err != nil {
-					t.Fatal(err)
-				}
+				do(t, errOf(old.Owe(t.Context(), outbox.Intent{ID: "early", Kind: outbox.Creation, At: time.Now().Add(-time.Hour), Key: ""})))
 				for _, d := range []*Database{a, b} {
 					if s, err := d.Members(t.Context()); err != nil || !s.Lost.Until.IsZero() {
 						t.Fatalf("before: %+v, %v", s, err)
@@ -56,9 +54,7 @@ func TestDatabaseThatWasSetBack(t *testing.T) {
 					t.Errorf("Members = %+v, %v; want that something is lost: %v", s, err, tt.lost)
 				}
 				if !tt.lost {
-					if err := old.SetMeta(t.Context(), "k", "w"); err != nil {
-						t.Error(err)
-					}
+					check(t, old.SetMeta(t.Context(), "k", "w"))
 					return
 				}
 				wantDeposed(t, old)
@@ -69,12 +65,8 @@ func TestDatabaseThatWasSetBack(t *testing.T) {
 				// What is due may have been sent, and what is asked for again may have been made.
 				for _, key := range []string{"", "key"} {
 					if key != "" {
-						if _, err := j.BeginRequest(t.Context(), 1, key, "it", time.Now()); err != nil {
-							t.Fatal(err)
-						}
-						if _, err := j.Owe(t.Context(), outbox.Intent{ID: "again", Kind: outbox.Creation, At: time.Now(), UID: 1, Key: key}); err != nil {
-							t.Fatal(err)
-						}
+						do(t, errOf(j.BeginRequest(t.Context(), 1, key, "it", time.Now())))
+						do(t, errOf(j.Owe(t.Context(), outbox.Intent{ID: "again", Kind: outbox.Creation, At: time.Now(), UID: 1, Key: key})))
 					}
 				}
 				now := time.Now()
@@ -97,9 +89,7 @@ func TestDatabaseThatWasSetBack(t *testing.T) {
 						t.Errorf("afterwards: %+v, %v", s, err)
 					}
 				}
-				if err := j.SetMeta(t.Context(), "k", "w"); err != nil {
-					t.Error(err)
-				}
+				check(t, j.SetMeta(t.Context(), "k", "w"))
 			})
 		}
 	}
@@ -108,9 +98,7 @@ func TestDatabaseThatWasSetBack(t *testing.T) {
 // What is committed is on the disk, whatever the role's settings say, and with the standbys where
 // the database says so.
 func TestCommitsAreSynchronous(t *testing.T) {
-	if pgtest.URL() == "" {
-		t.Skip("this is about PostgreSQL")
-	}
+	pgtest.OnlyPostgres(t)
 	server := pgtest.Run(t)
 	for _, statement := range []string{"CREATE ROLE lazy LOGIN", "GRANT CREATE ON DATABASE postgres TO lazy", "ALTER ROLE lazy SET synchronous_commit = off"} {
 		do(t, server.Exec(statement))
@@ -135,9 +123,7 @@ func TestCommitsAreSynchronous(t *testing.T) {
 // A wait for a standby that is cut off commits here, and perhaps nowhere else. Nothing is answered as
 // accepted before a later commit was waited for.
 func TestCommitWithoutItsStandby(t *testing.T) {
-	if pgtest.URL() == "" {
-		t.Skip("this is about PostgreSQL")
-	}
+	pgtest.OnlyPostgres(t)
 	server := pgtest.Run(t)
 	exec := func(statements ...string) {
 		t.Helper()

@@ -100,9 +100,7 @@ func TestSeen(t *testing.T) {
 		t.Fatalf("seen: %v, want an edit", want)
 	}
 	do(t, b.Record(t.Context(), remote(attempt("Oracle", "b", t0.Add(time.Hour)), claim.KindSwept))) // the last one stays
-	if _, err := b.PruneFeed(t.Context(), t0.Add(1000*time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	do(t, errOf(b.PruneFeed(t.Context(), t0.Add(1000*time.Hour))))
 	if news, err := b.Feed(t.Context(), journal.FactFilter{Task: "a"}); err != nil || len(news) > 0 {
 		t.Errorf("the feed still has %v, %v", news, err)
 	}
@@ -110,9 +108,7 @@ func TestSeen(t *testing.T) {
 	if facts, err := b.Facts(t.Context(), journal.FactFilter{Task: "a"}); err != nil || len(facts) > 0 {
 		t.Errorf("on record: %v, %v", facts, err)
 	}
-	if _, err := b.Prune(t.Context(), t0.Add(1000*time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	do(t, errOf(b.Prune(t.Context(), t0.Add(1000*time.Hour))))
 	if got := seen(); len(got) > 0 {
 		t.Errorf("after the record was pruned: %v", got)
 	}
@@ -145,9 +141,7 @@ func TestTriesAreForgotten(t *testing.T) {
 	becomes := func(s task.Status) {
 		t.Helper()
 		do(t, j.PutTasks(ctx, []task.Task{{ID: "a", Title: "T", Status: s}}))
-		if _, err := j.Publish(ctx, t0, []task.ID{"a"}); err != nil {
-			t.Fatal(err)
-		}
+		do(t, errOf(j.Publish(ctx, t0, []task.ID{"a"})))
 	}
 	tried := func(at time.Time) {
 		t.Helper()
@@ -167,8 +161,6 @@ func TestTriesAreForgotten(t *testing.T) {
 		tried(t0)
 	}
 	deliverAll(t, j) // nothing is forgotten that is owed to a log
-	if _, err := j.Prune(ctx, t0.Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	do(t, errOf(j.Prune(ctx, t0.Add(time.Minute))))
 	check("after a while", 0)
 }

@@ -123,8 +123,7 @@ func TestFeedBeginsInAClaim(t *testing.T) {
 func TestFeedBeginsAmongClaims(t *testing.T) {
 	b := &board{TB: t, Journal: newJournal(t)}
 	b.put(open1("a"), open1("b"), open1("c"), open1("d"))
-	_, err := b.Journal.Publish(t.Context(), t0, []task.ID{"a", "b"})
-	do(t, err)
+	do(t, errOf(b.Journal.Publish(t.Context(), t0, []task.ID{"a", "b"})))
 	hold := func(id task.ID) claim.Hold {
 		c := attempt("Sandman", id, t0)
 		reserve(t, b.Journal, c, t0)

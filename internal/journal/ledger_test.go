@@ -159,9 +159,7 @@ func TestContestedGoesToTheMeshLogOnce(t *testing.T) {
 	j := newJournal(t)
 	c := grant(t, j, attempt("Oracle", "a", t0), t0)
 	for _, agent := range []string{"Sandman", "Merlin", "Sandman"} {
-		if _, refusal, err := j.Reserve(t.Context(), attempt(agent, "a", t0), t0, 0); err != nil || refusal == nil {
-			t.Fatalf("Reserve = %v, %v, want a refusal", refusal, err)
-		}
+		refuse(t, j, attempt(agent, "a", t0), t0, 0)
 	}
 	// A denial that Notion was asked about is an entry by itself.
 	remote := event(attempt("Zed", "a", t0), claim.KindDenied, t0)
@@ -184,9 +182,7 @@ func TestDenialsAreCounted(t *testing.T) {
 	c := grant(t, j, attempt("Oracle", "a", t0), t0)
 	refuse := func(agent string, at time.Time) {
 		t.Helper()
-		if _, refusal, err := j.Reserve(t.Context(), attempt(agent, "a", at), at, 0); err != nil || refusal == nil {
-			t.Fatalf("Reserve = %v, %v, want a refusal", refusal, err)
-		}
+		refuse(t, j, attempt(agent, "a", at), at, 0)
 	}
 	for i := range 50 {
 		refuse("Sandman", t0.Add(time.Duration(i)*time.Second))

@@ -94,9 +94,7 @@ func TestTakenNamesAreNotMinted(t *testing.T) {
 	reserve(t, j, done, t0)
 	save(t, j, ended(done, claim.EndCompleted, t0))
 	do(t, j.SetLeads(t.Context(), []string{"agent-POLL"}))
-	if _, err := j.AddTriggers(t.Context(), inbox.Trigger{Type: inbox.Message, Agent: "agent-SENT", At: t0}); err != nil {
-		t.Fatal(err)
-	}
+	do(t, errOf(j.AddTriggers(t.Context(), inbox.Trigger{Type: inbox.Message, Agent: "agent-SENT", At: t0})))
 	mustMint(t, j, "other", draws("MINT"))
 	got := mustMint(t, j, "a", func(m *task.Mint) {
 		draws("HELD", "DONE", "POLL", "SENT", "MINT", "SEEN", "FREE")(m)
@@ -158,9 +156,7 @@ func TestSessionsAreForgotten(t *testing.T) {
 			save(t, j, ended(c, claim.EndCompleted, t0))
 		}, false},
 		"polls": {func(t *testing.T, j *journal.Journal, agent string) {
-			if _, err := j.TakeTriggers(t.Context(), inbox.Take{Agent: agent, Taker: "p", Now: t0.Add(2 * time.Hour), At: t0}); err != nil {
-				t.Fatal(err)
-			}
+			do(t, errOf(j.TakeTriggers(t.Context(), inbox.Take{Agent: agent, Taker: "p", Now: t0.Add(2 * time.Hour), At: t0})))
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -100,9 +100,7 @@ func TestOwed(t *testing.T) {
 		return outboxtest.World{
 			Ledger: j,
 			Begin: func(t *testing.T, uid int, key string) {
-				if _, err := j.BeginRequest(t.Context(), uid, key, "f", t0); err != nil {
-					t.Fatal(err)
-				}
+				do(t, errOf(j.BeginRequest(t.Context(), uid, key, "f", t0)))
 			},
 			Restart: func() outbox.Ledger { j = reopen(t, j); return j },
 		}

@@ -96,9 +96,7 @@ func TestPostgresIsReached(t *testing.T) {
 			}
 			err := opens(t, journal.Postgres{URL: test.url, Schema: "dibs", Board: board})
 			if len(test.want) == 0 {
-				if err != nil {
-					t.Error(err)
-				}
+				check(t, err)
 				return
 			}
 			if err == nil {
@@ -117,9 +115,7 @@ func TestPostgresIsReached(t *testing.T) {
 
 	// What an administrator is told to run is enough.
 	do(t, s.Exec("CREATE SCHEMA dibs_111111112bbb81b69700e18108a40b1f; ALTER SCHEMA dibs_111111112bbb81b69700e18108a40b1f OWNER TO guest"))
-	if err := opens(t, journal.Postgres{URL: "postgres://guest:" + password + "@" + at + "/postgres" + full, Schema: "dibs", Board: anotherBoard}); err != nil {
-		t.Error(err)
-	}
+	check(t, opens(t, journal.Postgres{URL: "postgres://guest:" + password + "@" + at + "/postgres" + full, Schema: "dibs", Board: anotherBoard}))
 }
 
 // opens finds the database, and makes the journal's tables there if need be.

@@ -86,9 +86,7 @@ func TestPrunedEventsKeepTheirPlace(t *testing.T) {
 func TestPruneKeepsDenialsOfLiveClaims(t *testing.T) {
 	j := newJournal(t)
 	c := grant(t, j, attempt("Oracle", "a", t0), t0)
-	if _, refusal, err := j.Reserve(t.Context(), attempt("Sandman", "a", t0), t0, 0); err != nil || refusal == nil {
-		t.Fatalf("Reserve = %v, %v, want a refusal", refusal, err)
-	}
+	refuse(t, j, attempt("Sandman", "a", t0), t0, 0)
 	cut := t0.Add(time.Hour)
 	prune(t, j, cut, 0)
 	save(t, j, ended(c, claim.EndReleased, t0))
@@ -177,8 +175,7 @@ func TestPruneCreations(t *testing.T) {
 	j := newJournal(t)
 	for id, at := range map[string]time.Time{"old": t0, "young": t0.Add(time.Hour)} {
 		wantBegin(t, j, id, "f", nil, nil)
-		_, err := j.Owe(t.Context(), outbox.Intent{ID: id, Kind: outbox.Creation, At: at, UID: 1000, Key: id})
-		do(t, err)
+		do(t, errOf(j.Owe(t.Context(), outbox.Intent{ID: id, Kind: outbox.Creation, At: at, UID: 1000, Key: id})))
 	}
 	prune(t, j, t0.Add(time.Millisecond), 3) // with both requests
 	for id, want := range map[string]bool{"old": false, "young": true} {

@@ -52,9 +52,7 @@ func TestHowAgentsDo(t *testing.T) {
 	c.Heartbeat = at(4)
 	save(t, j, c)
 	wantAgents(t, j, report.Asking{Limit: 1}, "Oracle at 09:04: 0 done")
-	if _, err := j.TakeTriggers(t.Context(), inbox.Take{Agent: "Merlin", Taker: "p", Now: at(5), At: at(5)}); err != nil {
-		t.Fatal(err)
-	}
+	do(t, errOf(j.TakeTriggers(t.Context(), inbox.Take{Agent: "Merlin", Taker: "p", Now: at(5), At: at(5)})))
 	swept := event(c, claim.KindLost, at(6))
 	record(t, j, swept)
 	wantAgents(t, j, report.Asking{Limit: 500, DoneSince: at(2), MedianSince: at(1)},

@@ -20,9 +20,7 @@ import (
 // These promises cannot be watched from outside without cutting the power.
 func TestConnectionsAreSetUp(t *testing.T) {
 	pgtest.OnlySQLite(t)
-	j, err := Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
-	do(t, err)
-	defer j.Close()
+	j := opened(t)
 	for _, test := range []struct {
 		db     querier
 		pragma string
@@ -50,10 +48,8 @@ func TestConnectionsAreSetUp(t *testing.T) {
 // A full disk fails the change, in one line that says what to do, and nothing else.
 func TestFullDisk(t *testing.T) {
 	pgtest.OnlySQLite(t)
-	path := filepath.Join(t.TempDir(), "journal.db")
-	j, err := Open(t.Context(), path)
-	do(t, err)
-	defer j.Close()
+	j := opened(t)
+	path := j.Path()
 	limit := func(pages int) {
 		t.Helper()
 		do(t, j.writer.tx.script(fmt.Sprintf("PRAGMA max_page_count = %d", pages)))
@@ -61,7 +57,7 @@ func TestFullDisk(t *testing.T) {
 	var told []error
 	j.Watch(func(why error) { told = append(told, why) })
 	limit(1) // no more pages than there are
-	err = j.SetMeta(t.Context(), "k", strings.Repeat("v", 1<<16))
+	err := j.SetMeta(t.Context(), "k", strings.Repeat("v", 1<<16))
 	if err == nil {
 		t.Fatal("a full disk took more")
 	}
@@ -95,10 +91,8 @@ func TestFullDisk(t *testing.T) {
 // statement is not.
 func TestWhoseFaultAnErrorIs(t *testing.T) {
 	pgtest.OnlySQLite(t)
-	path := filepath.Join(t.TempDir(), "journal.db")
-	j, err := Open(t.Context(), path)
-	do(t, err)
-	defer j.Close()
+	j := opened(t)
+	path := j.Path()
 	if err := j.writer.tx.script("INSERT INTO meta VALUES ('a', 'b', 'c')"); err == nil || isAway(j.failed(err, "trying")) {
 		t.Errorf("a statement that is wrong: %v", err)
 	}
@@ -108,9 +102,7 @@ func TestWhoseFaultAnErrorIs(t *testing.T) {
 	locked, err := sql.Open("sqlite", path)
 	do(t, err)
 	defer locked.Close()
-	if _, err := locked.Exec("BEGIN IMMEDIATE"); err != nil {
-		t.Fatal(err)
-	}
+	do(t, errOf(locked.Exec("BEGIN IMMEDIATE")))
 	do(t, j.writer.tx.script("PRAGMA busy_timeout = 0"))
 	if err := j.SetMeta(t.Context(), "k", "v"); !isAway(err) || !strings.Contains(err.Error(), adviceLocked) {
 		t.Errorf("while another process has it: %v", err)
@@ -178,10 +170,7 @@ func TestCompact(t *testing.T) {
 // A reader who takes long keeps nobody waiting.
 func TestCompactBesideAReader(t *testing.T) {
 	pgtest.OnlySQLite(t)
-	path := filepath.Join(t.TempDir(), "journal.db")
-	j, err := Open(t.Context(), path)
-	do(t, err)
-	defer j.Close()
+	j := opened(t)
 	do(t, j.SetMeta(t.Context(), "k", "v"))
 	reader, err := j.readers.BeginTx(t.Context(), nil)
 	do(t, err)

@@ -31,9 +31,7 @@ import (
 // It may look through what lives or is owed, which has indices of its own.
 func TestNothingScansHistory(t *testing.T) {
 	pgtest.OnlySQLite(t)
-	j, err := Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
-	do(t, err)
-	defer j.Close()
+	j := opened(t)
 	clear(j.writer.tx.prepared) // by Open, which happens once
 	callAll(t, j)
 	queries := slices.Collect(maps.Keys(j.writer.tx.prepared))
@@ -162,6 +160,9 @@ func callAll(t *testing.T, j *Journal) {
 	note(j.Send(ctx, claim.Fact{ID: claim.NewFactID(now), At: now, Kind: claim.KindMessage, Holder: "Oracle"}, trigger))
 	got, err := j.TakeTriggers(ctx, inbox.Take{Agent: "Oracle", Taker: "t", Now: now, At: now, Available: 1, Gone: []string{"p"}, Limit: 1})
 	check(got, err)
+	if len(got) == 0 {
+		t.Fatal("nothing was taken: ", errors.Join(failed...))
+	}
 	check(j.Waiting(ctx, "Oracle"))
 	check(j.TriggerAgents(ctx, []string{got[0].ID}))
 	check(j.AckTriggers(ctx, "Oracle", []string{got[0].ID}))
@@ -315,3 +316,23 @@ func do(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// opened returns a new journal in a file, open until the test is over.
+func opened(t *testing.T) *Journal {
+	t.Helper()
+	j, err := Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
+	do(t, err)
+	t.Cleanup(func() { j.Close() })
+	return j
+}
+
+// check fails the test if there was an error.
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// errOf returns the error of a call alone.
+func errOf[T any](_ T, err error) error { return err }

@@ -123,9 +123,7 @@ func TestConcurrentWritesShareCommits(t *testing.T) {
 					l.sets(keys[i])
 				}
 				before := commits(t, l.Path())
-				if err := errors.Join(l.ends()...); err != nil {
-					t.Error(err)
-				}
+				check(t, errors.Join(l.ends()...))
 				l.wants(keys...)
 				if n := commits(t, l.Path()) - before; n != test.commits {
 					t.Errorf("%d writers made %d commits, want %d", test.writers, n, test.commits)
@@ -205,32 +203,6 @@ func TestRefusalsShareCommits(t *testing.T) {
 	})
 }
 
-// A group that cannot be committed fails everybody in it and keeps nothing.
-func TestFullDiskFailsTheGroup(t *testing.T) {
-	inLine(t, func(t *testing.T, l *line) {
-		if err := l.writer.tx.script("PRAGMA max_page_count = 1"); err != nil { // as many as there are
-			t.Fatal(err)
-		}
-		for i := range 5 {
-			l.joins(func() error { return l.SetMeta(t.Context(), fmt.Sprint(i), strings.Repeat("v", 1<<16)) })
-		}
-		before := commits(t, l.Path())
-		for i, err := range l.ends() {
-			if err == nil || !strings.Contains(err.Error(), "disk is full") {
-				t.Errorf("number %d: error = %v, want that the disk is full", i, err)
-			}
-		}
-		l.wants()
-		if n := commits(t, l.Path()) - before; n != 0 {
-			t.Errorf("%d commits, want none", n)
-		}
-		do(t, l.writer.tx.script("PRAGMA max_page_count = 1000000"))
-		if err := l.SetMeta(t.Context(), "k", "v"); err != nil {
-			t.Errorf("with room again: %v", err)
-		}
-	})
-}
-
 // Everybody gets their turn in the order in which they came, those who want a
 // transaction for themselves too, and sees what was done before.
 func TestWritersTakeTurns(t *testing.T) {
@@ -249,9 +221,7 @@ func TestWritersTakeTurns(t *testing.T) {
 		l.writes(t.Context(), "4", look)
 		l.writes(t.Context(), "5", look)
 		before := commits(t, l.Path())
-		if err := errors.Join(l.ends()...); err != nil {
-			t.Error(err)
-		}
+		check(t, errors.Join(l.ends()...))
 		if want := []string{"1", "12", "12", "123", "123", "1234", "12345"}; !slices.Equal(seen, want) {
 			t.Errorf("seen = %q, want %q", seen, want)
 		}
@@ -276,9 +246,7 @@ func TestGivenUpInLine(t *testing.T) {
 			}
 			l.results[i] <- nil
 		}
-		if err := errors.Join(l.ends()...); err != nil {
-			t.Error(err)
-		}
+		check(t, errors.Join(l.ends()...))
 		l.wants("2")
 	})
 	inLine(t, func(t *testing.T, l *line) {
@@ -307,9 +275,7 @@ func TestBegunIsSeenThrough(t *testing.T) {
 			return err
 		})
 		l.sets("4")
-		if err := errors.Join(l.ends()...); err != nil {
-			t.Error(err)
-		}
+		check(t, errors.Join(l.ends()...))
 		l.wants("1", "2", "3", "4")
 	})
 }
@@ -380,9 +346,7 @@ func TestLongOperationsAreAlone(t *testing.T) {
 		l.joins(func() error { _, err := l.Publish(t.Context(), time.Now(), ids(tasks(maxShared+1))); return err })
 		l.joins(func() error { return l.DeleteTasks(t.Context(), ids(tasks(maxShared+1))) })
 		before := commits(t, l.Path())
-		if err := errors.Join(l.ends()...); err != nil {
-			t.Error(err)
-		}
+		check(t, errors.Join(l.ends()...))
 		if n := commits(t, l.Path()) - before; n != 5 {
 			t.Errorf("%d commits, want 5", n)
 		}

@@ -373,21 +373,9 @@ func casesSwapped(d *sim.DaemonOptions) {
 	d.Cases[i], d.Cases[j] = d.Cases[j], d.Cases[i]
 }
 
-// looking is a store whose readings, and whose writes if write is set, are changed on the way.
-func looking(s claim.Store, read func(claim.Reading) claim.Reading, write func(task.ID, claim.Write) claim.Write) claim.Store {
-	return stepping{s,
-		func(ctx context.Context, s claim.Store, id task.ID) (claim.Reading, error) {
-			r, err := s.Get(ctx, id)
-			return read(r), err
-		},
-		func(ctx context.Context, s claim.Store, id task.ID, w claim.Write) (claim.Reading, error) {
-			if write != nil {
-				w = write(id, w)
-			}
-			r, err := s.Write(ctx, id, w)
-			return read(r), err
-		},
-	}
+// looking is a lens for every reading, also for what a write was answered.
+func looking(s claim.Store, look func(*claim.Reading), sends func(task.ID, *claim.Write)) claim.Store {
+	return lens{s, look, sends, func(_ context.Context, _ claim.Write, r *claim.Reading) { look(r) }}
 }
 
 // nameAsToken writes the agent's name where the claim's id would be, and takes
@@ -396,7 +384,7 @@ func nameAsToken(_ *sim.Register, s claim.Store) claim.Store {
 	var mu sync.Mutex
 	names, last := make(map[string]string), make(map[string]string)
 	return looking(s,
-		func(r claim.Reading) claim.Reading {
+		func(r *claim.Reading) {
 			mu.Lock()
 			defer mu.Unlock()
 			for name, id := range last {
@@ -416,9 +404,7 @@ func nameAsToken(_ *sim.Register, s claim.Store) claim.Store {
 				}
 				w.Token = &token
 			}
-			return w
-		},
-	)
+		})
 }
 
 // verifyByQuery reads back what was claimed by a query, which lags behind.
@@ -427,7 +413,7 @@ func verifyByQuery(reg *sim.Register, s claim.Store) claim.Store {
 	wrote := make(map[task.ID]time.Time)
 	lag := rand.New(rand.NewPCG(1, 1))
 	return looking(s,
-		func(r claim.Reading) claim.Reading {
+		func(r *claim.Reading) {
 			mu.Lock()
 			defer mu.Unlock()
 			at, ok := wrote[r.Task.ID]
@@ -448,26 +434,20 @@ func verifyByQuery(reg *sim.Register, s claim.Store) claim.Store {
 			if sim.KindOf(w) == sim.Claims {
 				wrote[id] = time.Now()
 			}
-			return w
-		},
-	)
+		})
 }
 
 // staleAMinuteEarly takes what the page says was claimed at 12:00 for a claim
 // that was made at 12:00:00, although it may have been at 12:00:59.
 func staleAMinuteEarly(_ *sim.Register, s claim.Store) claim.Store {
-	return looking(s, func(r claim.Reading) claim.Reading {
-		r.At = r.At.Add(time.Minute)
-		return r
-	}, nil)
+	return looking(s, func(r *claim.Reading) { r.At = r.At.Add(time.Minute) }, nil)
 }
 
 // anyDate takes a moment that nobody has confirmed for the time.
 func anyDate(_ *sim.Register, s claim.Store) claim.Store {
-	return looking(s, func(r claim.Reading) claim.Reading {
+	return looking(s, func(r *claim.Reading) {
 		if r.Unsure {
 			r.At, r.Unsure = r.At.Add(time.Hour), false
 		}
-		return r
 	}, nil)
 }

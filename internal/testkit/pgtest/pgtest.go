@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -82,11 +83,12 @@ const env = "JOURNAL_TEST_POSTGRES"
 func URL() string { return os.Getenv(env) }
 
 // Both runs the tests of a package with journals in SQLite files, and then those in core, a pattern of
-// their names, with journals on a PostgreSQL server, see URL. Under the race detector it is those in
-// watched, too, and with TEST_LONG all of them, with TEST_LONG=once without the first run. It returns
-// the exit code. Benchmarks and fuzzing run with SQLite only. If no server is installed, Both says so,
-// and fails if CI is set.
+// their names, with journals on a PostgreSQL server, see URL: one of each kind of thing that is kept, since
+// a statement is the same for both. Under the race detector it is those in watched, too, and with TEST_LONG
+// all of them, with TEST_LONG=once without the first run. It returns the exit code. Benchmarks and
+// fuzzing run with SQLite only. If no server is installed, Both says so, and fails if CI is set.
 func Both(m *testing.M, run func(*testing.M) int, core, watched string) (code int) {
+	second = regexp.MustCompile(core + "|" + watched)
 	long := os.Getenv("TEST_LONG")
 	if long != "once" {
 		code = run(m)
@@ -124,6 +126,23 @@ func Both(m *testing.M, run func(*testing.M) int, core, watched string) (code in
 		checks.Value.Set("20") // each creates a journal of its own, which takes a while
 	}
 	return max(code, run(m))
+}
+
+// second matches the tests of the second run of Both; nil without Both.
+var second *regexp.Regexp
+
+// OnlyPostgres skips a test that is about PostgreSQL while journals are in SQLite files. It fails one
+// that Both would not run a second time.
+func OnlyPostgres(t testing.TB) {
+	t.Helper()
+	name, _, _ := strings.Cut(t.Name(), "/")
+	switch {
+	case URL() != "":
+	case second != nil && !second.MatchString(name):
+		t.Fatal("it never runs: neither pattern of pgtest.Both matches its name")
+	default:
+		t.Skip("this is about PostgreSQL")
+	}
 }
 
 // OnlySQLite skips a test that is about SQLite's file while journals are in PostgreSQL.
