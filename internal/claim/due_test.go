@@ -48,8 +48,7 @@ func TestRunDueBacksOff(t *testing.T) {
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		tries := 0
 		for time.Since(bubbleStart) < 6*time.Hour {
-			_, err := d.Sighted(w.ctx, w.Page(page).Token) // as the mirror does all the time
-			w.ok(err)
+			w.ok(errOf(d.Sighted(w.ctx, w.Page(page).Token))) // as the mirror does all the time
 			next, _ := d.RunDue(w.ctx)
 			if !next.After(d.Store.Now()) {
 				t.Fatalf("at %v, next = %v", d.Store.Now(), next)
@@ -99,8 +98,7 @@ func TestNoPermits(t *testing.T) {
 
 		w.deny(d, "Oracle", claim.CodeNotionUnavailable) // its write is late
 		time.Sleep(10 * time.Second)
-		_, err = d.Sighted(w.ctx, w.Page(page).Token)
-		w.ok(err)
+		w.ok(errOf(d.Sighted(w.ctx, w.Page(page).Token)))
 		denied = true
 		next, _ = d.RunDue(w.ctx)
 		if !next.After(d.Store.Now()) {
@@ -123,8 +121,7 @@ func TestRunDueTwiceAtOnce(t *testing.T) {
 		d := w.start(o, sim.InTurn(sim.Claims, sim.Late(10*time.Second)))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		time.Sleep(10 * time.Second)
-		_, err := d.Sighted(w.ctx, w.Page(page).Token)
-		w.ok(err)
+		w.ok(errOf(d.Sighted(w.ctx, w.Page(page).Token)))
 		for step := range 2 {
 			var wg sync.WaitGroup
 			for range 2 {
@@ -348,8 +345,7 @@ func TestKept(t *testing.T) {
 				if !tt.silent {
 					w.sync(5*time.Minute, d)
 					heard := d.Store.Now()
-					_, err := d.Renew(w.ctx, c.ID)
-					w.ok(err)
+					w.ok(errOf(d.Renew(w.ctx, c.ID)))
 					over = heard.Add(tt.asked)
 				}
 				w.sync(time.Until(over)-sim.SyncInterval, d)
@@ -411,8 +407,7 @@ func TestRepay(t *testing.T) {
 		"finished": {func(w *world, d *sim.Daemon, c claim.Hold) { w.finish(d, c, claim.EndCompleted) }, 45 * time.Minute},
 		"given back after a day": {func(w *world, d *sim.Daemon, c claim.Hold) {
 			for range 25 {
-				_, err := d.Renew(w.ctx, c.ID)
-				w.ok(err)
+				w.ok(errOf(d.Renew(w.ctx, c.ID)))
 				w.sync(time.Hour, d)
 			}
 			w.finish(d, c, claim.EndReleased)
@@ -465,8 +460,7 @@ func TestClockJumpsWhileAClaimIsKept(t *testing.T) {
 		d := w.daemon("a")
 		c := w.kept(d, 10*time.Minute)
 		d.Store.SetSkew(time.Hour)
-		_, err := d.RunDue(w.ctx)
-		w.ok(err)
+		w.ok(errOf(d.RunDue(w.ctx)))
 		w.shows(task.InProgress, "Sandman", string(c.ID))
 		if got := w.only(d).State; got != claim.Held {
 			t.Errorf("the claim is %s", got)
@@ -515,9 +509,8 @@ func TestNotGivenBack(t *testing.T) {
 		c := w.kept(d, 5*time.Minute)
 		time.Sleep(6 * time.Minute)
 		w.Edit(page, func(t *task.Task) { t.ClaimedBy = "Maria" })
-		_, err := d.RunDue(w.ctx)
-		w.ok(err)
-		_, err = d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
+		w.ok(errOf(d.RunDue(w.ctx)))
+		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
 		if lost := w.lost(err); lost.Claim.LostTo != "Maria" {
 			t.Errorf("it is lost to %q: %v", lost.Claim.LostTo, lost)
 		}

@@ -175,6 +175,9 @@ func (w *world) ok(err error) {
 	}
 }
 
+// errOf returns the error of a call alone.
+func errOf[T any](_ T, err error) error { return err }
+
 // sync has the daemons run for d: each looks at the register every sync interval.
 func (w *world) sync(d time.Duration, daemons ...*sim.Daemon) {
 	w.Helper()

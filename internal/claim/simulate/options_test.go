@@ -97,22 +97,3 @@ func TestPercentile(t *testing.T) {
 		t.Errorf("percentile of one time = %v, want it", got)
 	}
 }
-
-// Minutes of a race take no real time, and many races can run at once.
-func TestVirtualTime(t *testing.T) {
-	began := time.Now()
-	inVirtualTime(func() {
-		woken := make(chan time.Duration)
-		start := time.Now()
-		go func() {
-			time.Sleep(time.Hour)
-			woken <- time.Since(start)
-		}()
-		if got := <-woken; got != time.Hour {
-			t.Errorf("an hour's sleep took %v of virtual time", got)
-		}
-	})
-	if took := time.Since(began); took > time.Minute {
-		t.Errorf("an hour's sleep took %v of real time", took)
-	}
-}
