@@ -358,7 +358,7 @@ func TestLargeAnswers(t *testing.T) {
 				if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
 					t.Errorf("err = %.300v, want %q", err, tt.says)
 				}
-				if cost := (after.TotalAlloc - before.TotalAlloc) >> 20; cost > mostCost {
+				if cost := (after.TotalAlloc - before.TotalAlloc) >> 20; cost > 300 { // all tries together
 					t.Errorf("it cost %d MB", cost)
 				}
 			})

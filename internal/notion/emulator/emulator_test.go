@@ -197,22 +197,24 @@ func (a *api) play(script string) (last object) {
 	return last
 }
 
+// filled puts what names stand for in their places.
+func (a *api) filled(s string) string {
+	return name.ReplaceAllStringFunc(s, func(n string) string {
+		if v, ok := a.names[n[1:]]; ok {
+			return v
+		}
+		return n
+	})
+}
+
 var codes = map[int]string{400: validation, 403: "restricted_resource", 404: "object_not_found", 429: "rate_limited"}
 
 func (a *api) line(line string) object {
 	a.t.Helper()
-	filled := func(s string) string {
-		return name.ReplaceAllStringFunc(s, func(n string) string {
-			if v, ok := a.names[n[1:]]; ok {
-				return v
-			}
-			return n
-		})
-	}
 	parts := strings.Split(line, " | ")
-	words := strings.SplitN(filled(parts[0]), " ", 3)
+	words := strings.SplitN(a.filled(parts[0]), " ", 3)
 	if i := slices.Index([]string{"22", "25", "26"}, words[0]); i >= 0 {
-		a, words = a.as(versions[i]), strings.SplitN(filled(parts[0]), " ", 4)[1:]
+		a, words = a.as(versions[i]), strings.SplitN(a.filled(parts[0]), " ", 4)[1:]
 	}
 	path, body := words[1], any(nil)
 	if !strings.HasPrefix(path, "/") {
@@ -226,7 +228,7 @@ func (a *api) line(line string) object {
 	for _, part := range parts[1:] {
 		part, isName := strings.CutPrefix(part, "$")
 		if !isName {
-			part = filled(part)
+			part = a.filled(part)
 		}
 		left, right, equals := strings.Cut(part, " = ")
 		m := refusal.FindStringSubmatch(part)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Every operator of every condition, on a row "full" with all properties set and a row "empty" with
-// none.
+// Every operator of every condition, and its negation, on a row "full" with all properties set and a row
+// "empty" with none.
 func TestFilters(t *testing.T) {
 	a, db, dbs := full(t)
 	task, other := a.e.Pages(dbs.Tasks)[0].ID, a.e.Pages(dbs.Tasks)[1].ID
@@ -38,22 +38,18 @@ func TestFilters(t *testing.T) {
 		{"Name", "rich_text", "equals", "full", full},
 		{"Text", "rich_text", "equals", "hello world", full},
 		{"Text", "rich_text", "equals", "hello", none},
-		{"Text", "rich_text", "does_not_equal", "Hello World", empty},
 		{"Text", "rich_text", "contains", "O W", full},
-		{"Text", "rich_text", "does_not_contain", "world", empty},
 		{"Text", "rich_text", "starts_with", "hell", full},
 		{"Text", "rich_text", "starts_with", "world", none},
 		{"Text", "rich_text", "ends_with", "World", full},
 		{"Text", "rich_text", "ends_with", "Hello", none},
 		{"Text", "rich_text", "is_empty", true, empty},
-		{"Text", "rich_text", "is_not_empty", true, full},
 		{"URL", "url", "contains", "example", full},
 		{"URL", "rich_text", "is_empty", true, empty},
 		{"Email", "email", "equals", "a@example.com", full},
 		{"Phone", "phone_number", "starts_with", "11", full},
 
 		{"Number", "number", "equals", 5, full},
-		{"Number", "number", "does_not_equal", 5, empty},
 		{"Number", "number", "does_not_equal", 6, both},
 		{"Number", "number", "greater_than", 4, full},
 		{"Number", "number", "greater_than", 5, none},
@@ -63,49 +59,35 @@ func TestFilters(t *testing.T) {
 		{"Number", "number", "less_than_or_equal_to", 5, full},
 		{"Number", "number", "less_than_or_equal_to", 4, none},
 		{"Number", "number", "is_empty", true, empty},
-		{"Number", "number", "is_not_empty", true, full},
 		{"ID", "unique_id", "equals", 1, full},
-		{"ID", "unique_id", "does_not_equal", 1, empty},
 		{"ID", "unique_id", "greater_than", 1, empty},
 		{"ID", "unique_id", "less_than_or_equal_to", 2, both},
 
 		{"Check", "checkbox", "equals", true, full},
 		{"Check", "checkbox", "equals", false, empty},
-		{"Check", "checkbox", "does_not_equal", true, empty},
 
 		{"Select", "select", "equals", "red", full},
 		{"Select", "select", "equals", "blue", none},
 		{"Select", "select", "equals", list{"blue", "red"}, full},
-		{"Select", "select", "does_not_equal", "red", empty},
 		{"Select", "select", "is_empty", true, empty},
-		{"Select", "select", "is_not_empty", true, full},
 		{"Status", "status", "equals", "DOING", full},
 		{"Status", "status", "equals", "OPEN", empty}, // the default
 		{"Status", "status", "equals", list{"OPEN", "DOING"}, both},
-		{"Status", "status", "does_not_equal", "DOING", empty},
 		{"Status", "status", "is_empty", true, none},
-		{"Status", "status", "is_not_empty", true, both},
 		{"Multi", "multi_select", "contains", "a", full},
 		{"Multi", "multi_select", "contains", "b", none},
-		{"Multi", "multi_select", "does_not_contain", "a", empty},
 		{"Multi", "multi_select", "is_empty", true, empty},
-		{"Multi", "multi_select", "is_not_empty", true, full},
 
 		{"People", "people", "contains", maria, full},
 		{"People", "people", "contains", jonas, none},
-		{"People", "people", "does_not_contain", maria, empty},
 		{"People", "people", "is_empty", true, empty},
-		{"People", "people", "is_not_empty", true, full},
 		{"Maker", "created_by", "contains", maria, both},
 		{"Maker", "people", "contains", bot, none},
 		{"Editor", "last_edited_by", "does_not_contain", bot, both},
 		{"Relation", "relation", "contains", undashed(task), full},
 		{"Relation", "relation", "contains", other, none},
-		{"Relation", "relation", "does_not_contain", task, empty},
 		{"Relation", "relation", "is_empty", true, empty},
-		{"Relation", "relation", "is_not_empty", true, full},
 		{"Files", "files", "is_empty", true, empty},
-		{"Files", "files", "is_not_empty", true, full},
 
 		{"Formula", "formula", "string", object{"equals": "late"}, full},
 		{"Formula", "formula", "string", object{"is_empty": true}, empty},
@@ -134,7 +116,6 @@ func TestFilters(t *testing.T) {
 		{"Date", "date", "on_or_after", "2026-06-27", full},
 		{"Date", "date", "after", "2026-06-26", full},
 		{"Date", "date", "is_empty", true, empty},
-		{"Date", "date", "is_not_empty", true, full},
 	} {
 		want := strings.Fields(c.want)
 		if got := a.filtered(db, object{"property": c.property, c.kind: object{c.op: c.value}}); !slices.Equal(got, want) {

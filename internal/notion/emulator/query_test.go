@@ -238,62 +238,42 @@ func TestSorts(t *testing.T) {
 }
 
 func TestQueryRefusals(t *testing.T) {
-	a, db, _ := full(t)
-	const body = "body failed validation: body."
-	status := object{"property": "Status", "status": object{"equals": "OPEN"}}
-	nested := func(depth int) object {
-		f := status
-		for range depth {
-			f = object{"and": list{f}}
-		}
-		return f
-	}
-	for _, c := range []struct {
-		name    string
-		body    object
-		message string
-	}{
-		{"unknown member", object{"filter_properties": list{"title"}}, body + "filter_properties should be not present, instead was `[\"title\"]`."},
-		{"page size as text", object{"page_size": "10"}, body + "page_size should be a number or `undefined`, instead was `\"10\"`."},
-		{"page size of a fraction", object{"page_size": 1.5}, body + "page_size should be a number or `undefined`, instead was `1.5`."},
-		{"page size too large", object{"page_size": 101}, body + "page_size should be ≤ `100`, instead was `101`."},
-		{"page size too small", object{"page_size": 0}, body + "page_size should be ≥ `1`, instead was `0`."},
-		{"bad cursor", object{"start_cursor": "nope"}, "The start_cursor provided is invalid: nope"},
-		{"cursor as a number", object{"start_cursor": 1}, body + "start_cursor should be a string, instead was `1`."},
-		{"unknown sort property", object{"sorts": list{object{"property": "Colour", "direction": "ascending"}}}, "Could not find sort property with name or id: Colour"},
-		{"unknown direction", object{"sorts": list{object{"property": "Name", "direction": "up"}}},
-			body + "sorts[0].direction should be `\"ascending\"` or `\"descending\"`, instead was `\"up\"`."},
-		{"sorts that are no list", object{"sorts": object{}}, body + "sorts should be an array or `undefined`, instead was `{}`."},
-		{"filter that is no object", object{"filter": list{}}, body + "filter should be an object or `undefined`, instead was `[]`."},
-		{"unknown filter property", object{"filter": object{"property": "Colour", "select": object{"equals": "red"}}}, "Could not find property with name or id: Colour"},
-		{"filter of another type", object{"filter": object{"property": "Select", "status": object{"equals": "red"}}},
-			"The property type in the database does not match the property type of the filter provided: database property select does not match filter status"},
-		{"filter without a condition", object{"filter": object{"property": "Name"}}, body + "filter.rich_text should be defined, instead was `undefined`."},
-		{"unknown condition", object{"filter": object{"property": "Name", "text": object{"equals": "x"}}}, body + "filter.text should be not present, instead was `{\"equals\":\"x\"}`."},
-		{"two conditions", object{"filter": object{"property": "Name", "rich_text": object{"equals": "x"}, "title": object{"equals": "x"}}},
-			body + "filter.title should be not present, instead was `{\"equals\":\"x\"}`."},
-		{"no operator", object{"filter": object{"property": "Check", "checkbox": object{}}}, body + "filter.checkbox.equals should be defined, instead was `undefined`."},
-		{"unknown operator", object{"filter": object{"property": "Status", "status": object{"contains": "x"}}}, body + "filter.status.contains should be not present, instead was `\"x\"`."},
-		{"two operators", object{"filter": object{"property": "Number", "number": object{"less_than": 1, "greater_than": 0}}},
-			body + "filter.number.less_than should be not present, instead was `1`."},
-		{"is_empty: false", object{"filter": object{"property": "Name", "title": object{"is_empty": false}}}, body + "filter.title.is_empty should be `true`, instead was `false`."},
-		{"unknown option", object{"filter": object{"property": "Status", "status": object{"equals": "GONE"}}},
-			`status option "GONE" not found for property "Status". Available options: "OPEN", "DOING", "DONE".`},
-		{"unknown option in a list", object{"filter": object{"property": "Select", "select": object{"equals": list{"red", "gone"}}}},
-			`select option "gone" not found for property "Select". Available options: "red", "blue".`},
-		{"bad date", object{"filter": object{"property": "Date", "date": object{"after": "soon"}}}, body + "filter.date.after should be a valid ISO 8601 date string, instead was `\"soon\"`."},
-		{"relation without a uuid", object{"filter": object{"property": "Relation", "relation": object{"contains": "x"}}}, body + "filter.relation.contains should be a valid uuid, instead was `\"x\"`."},
-		{"unknown timestamp", object{"filter": object{"timestamp": "deleted_time", "deleted_time": object{}}},
-			body + "filter.timestamp should be `\"created_time\"` or `\"last_edited_time\"`, instead was `\"deleted_time\"`."},
-		{"nested three deep", object{"filter": nested(3)}, body + "filter.and[0].and[0].and should be not present, instead was `[{\"property\":\"Status\",\"status\":{\"equals\":\"OPEN\"}}]`."},
-		{"deep inside", object{"filter": object{"or": list{status, object{"and": list{object{"property": "Colour", "select": object{"equals": "x"}}}}}}},
-			"Could not find property with name or id: Colour"},
+	a, _, _ := full(t)
+	const open = `{"property":"Status","status":{"equals":"OPEN"}}`
+	for body, says := range map[string]string{
+		`"filter_properties":["title"]`: `body.filter_properties should be not present, instead was ´["title"]´.`,
+		`"page_size":"10"`:              `body.page_size should be a number or ´undefined´, instead was ´"10"´.`,
+		`"page_size":1.5`:               "body.page_size should be a number or ´undefined´, instead was ´1.5´.",
+		`"page_size":101`:               "body.page_size should be ≤ ´100´, instead was ´101´.",
+		`"page_size":0`:                 "body.page_size should be ≥ ´1´, instead was ´0´.",
+		`"start_cursor":"nope"`:         "The start_cursor provided is invalid: nope",
+		`"start_cursor":1`:              "body.start_cursor should be a string, instead was ´1´.",
+		`"sorts":[{"property":"Colour","direction":"ascending"}]`: "Could not find sort property with name or id: Colour",
+		`"sorts":[{"property":"Name","direction":"up"}]`:          `body.sorts[0].direction should be ´"ascending"´ or ´"descending"´, instead was ´"up"´.`,
+		`"sorts":{}`:  "body.sorts should be an array or ´undefined´, instead was ´{}´.",
+		`"filter":[]`: "body.filter should be an object or ´undefined´, instead was ´[]´.",
+		`"filter":{"property":"Colour","select":{"equals":"red"}}`: "Could not find property with name or id: Colour",
+		`"filter":{"property":"Select","status":{"equals":"red"}}`: "The property type in the database does not match the property type of the filter provided: " +
+			"database property select does not match filter status",
+		`"filter":{"property":"Name"}`:                                                           "body.filter.rich_text should be defined, instead was ´undefined´.",
+		`"filter":{"property":"Name","text":{"equals":"x"}}`:                                     `body.filter.text should be not present, instead was ´{"equals":"x"}´.`,
+		`"filter":{"property":"Name","rich_text":{"equals":"x"},"title":{"equals":"x"}}`:         `body.filter.title should be not present, instead was ´{"equals":"x"}´.`,
+		`"filter":{"property":"Check","checkbox":{}}`:                                            "body.filter.checkbox.equals should be defined, instead was ´undefined´.",
+		`"filter":{"property":"Status","status":{"contains":"x"}}`:                               `body.filter.status.contains should be not present, instead was ´"x"´.`,
+		`"filter":{"property":"Number","number":{"less_than":1,"greater_than":0}}`:               "body.filter.number.less_than should be not present, instead was ´1´.",
+		`"filter":{"property":"Name","title":{"is_empty":false}}`:                                "body.filter.title.is_empty should be ´true´, instead was ´false´.",
+		`"filter":{"property":"Status","status":{"equals":"GONE"}}`:                              `status option "GONE" not found for property "Status". Available options: "OPEN", "DOING", "DONE".`,
+		`"filter":{"property":"Select","select":{"equals":["red","gone"]}}`:                      `select option "gone" not found for property "Select". Available options: "red", "blue".`,
+		`"filter":{"property":"Date","date":{"after":"soon"}}`:                                   `body.filter.date.after should be a valid ISO 8601 date string, instead was ´"soon"´.`,
+		`"filter":{"property":"Relation","relation":{"contains":"x"}}`:                           `body.filter.relation.contains should be a valid uuid, instead was ´"x"´.`,
+		`"filter":{"timestamp":"deleted_time","deleted_time":{}}`:                                `body.filter.timestamp should be ´"created_time"´ or ´"last_edited_time"´, instead was ´"deleted_time"´.`,
+		`"filter":{"and":[{"and":[{"and":[` + open + `]}]}]}`:                                    "body.filter.and[0].and[0].and should be not present, instead was ´[" + open + "]´.",
+		`"filter":{"or":[` + open + `,{"and":[{"property":"Colour","select":{"equals":"x"}}]}]}`: "Could not find property with name or id: Colour",
 	} {
-		a.refused("POST", "/v1/databases/"+db+"/query", c.body, badRequest, validation, c.message)
+		a.play(`POST databases/$db/query {` + body + `} | 400: ` + says)
 	}
-	a.ok("POST", "/v1/databases/"+db+"/query", object{"filter": nested(2)})
-	a.as("2026-03-11").refused("POST", "/v1/data_sources/"+a.sourceOf(db)+"/query", object{"archived": true}, badRequest, validation,
-		body+"archived should be not present, instead was `true`.")
+	a.play(`POST databases/$db/query {"filter":{"and":[{"and":[` + open + `]}]}}
+26 POST data_sources/$source/query {"archived":true} | 400: body.archived should be not present, instead was ´true´.`)
 }
 
 // sourceOf returns the id of a database's first data source.

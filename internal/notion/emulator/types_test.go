@@ -8,116 +8,74 @@ import (
 
 var versions = []string{"2022-06-28", "2025-09-03", "2026-03-11"}
 
-// schemaPath returns the path of a database's schema in a version, and target the key and the value
-// that point a relation to it.
-func (a *api) schemaPath(db string) (path, key, target string) {
-	if a.version == "2022-06-28" {
-		return "/v1/databases/" + db, "database_id", db
-	}
-	source := a.sourceOf(db)
-	return "/v1/data_sources/" + source, "data_source_id", source
-}
-
-// The types of Notion's own client take none of these.
+// The types of Notion's own client take none of these. A line has what is sent, in the place of its
+// table, and what follows the place in the answer's message.
 func TestWrongTypes(t *testing.T) {
 	a, db, _ := full(t)
-	id := a.row(db, object{"Name": title("Row")})
-	rollup := func(key string, v any) object {
-		m := object{"function": "count", "relation_property_name": "Relation", "rollup_property_name": "Name"}
-		m[key] = v
-		return object{"rollup": m}
-	}
-	words := func(more object) object {
-		m := object{"rich_text": list{}}
-		for k, v := range more {
-			m[k] = v
-		}
-		return m
-	}
-	span := func(s object) object { return object{"paragraph": object{"rich_text": list{s}}} }
-	said := object{"content": "x"}
-	for where, cases := range map[string][]struct {
-		sent any
-		says string // what follows the place
-	}{
-		"schema": {
-			{object{"number": nil}, ".number should be an object, instead was `null`."},
-			{object{"number": object{"format": 7}}, ".number.format should be a string or `undefined`, instead was `7`."},
-			{object{"formula": object{"expression": true}}, ".formula.expression should be a string or `undefined`, instead was `true`."},
-			{rollup("function", "total"), ".rollup.function should be `\"count\"`, "},
-			{rollup("relation_property_name", 7), ".rollup.relation_property_name should be a string or `undefined`, instead was `7`."},
-			{rollup("rollup_property_name", ""), ".rollup.rollup_property_name should be defined"},
-			{rollup("rollup_property_name", "Nope"), "Could not find property with name or id: Nope"},
-			{object{"type": "checkbox", "number": object{}}, ".checkbox should be defined, instead was `undefined`."},
-			{object{"checkbox": object{}, "description": 7}, ".description should be a string or `undefined`, instead was `7`."},
-			{object{"relation": object{}}, ".relation.single_property should be defined, instead was `undefined`."},
-			{object{"relation": object{"single_property": true}}, ".relation.single_property should be an object, instead was `true`."},
-			{object{"relation": object{"type": "single_property", "dual_property": object{}}}, ".relation.type should be `\"dual_property\"` or `undefined`, instead was `\"single_property\"`."},
-			{object{"select": object{"options": nil}}, ".select.options should be an array or `undefined`, instead was `null`."},
-			{object{"select": object{"options": list{object{"name": "a", "description": 7}}}}, ".select.options[0].description should be a string or `undefined`, instead was `7`."},
-			{object{"unsupported": object{}}, ".unsupported should be not present, instead was `{}`."},
-		},
-		"block": {
-			{object{"type": "quote", "paragraph": words(nil)}, ".type should be `\"paragraph\"` or `undefined`, instead was `\"quote\"`."},
-			{object{"object": "page", "paragraph": words(nil)}, ".object should be `\"block\"` or `undefined`, instead was `\"page\"`."},
-			{object{"to_do": words(object{"checked": "yes"})}, ".to_do.checked should be a boolean or `undefined`, instead was `\"yes\"`."},
-			{object{"heading_1": words(object{"is_toggleable": 1})}, ".heading_1.is_toggleable should be a boolean or `undefined`, instead was `1`."},
-			{object{"paragraph": words(object{"color": "mauve"})}, ".paragraph.color should be `\"default\"`, `\"gray\"`,"},
-			{object{"paragraph": words(object{"icon": object{"type": "emoji", "external": object{}}})}, ".paragraph.icon.type should be `\"external\"` or `undefined`, instead was `\"emoji\"`."},
-			{object{"code": words(nil)}, ".code.language should be `\"abap\"`, "},
-			{object{"code": words(object{"language": "go", "caption": "x"})}, ".code.caption should be an array or `undefined`, instead was `\"x\"`."},
-			{object{"image": object{}}, ".image.external should be defined, instead was `undefined`."},
-			{object{"equation": object{}}, ".equation.expression should be defined, instead was `undefined`."},
-			{object{"table_row": object{"cells": list{"x"}}}, ".table_row.cells[0] should be an array, instead was `\"x\"`."},
-			{span(object{"type": "mention", "text": said}), ".paragraph.rich_text[0].type should be `\"text\"` or `undefined`, instead was `\"mention\"`."},
-			{span(object{"text": said, "annotations": nil}), ".paragraph.rich_text[0].annotations should be an object or `undefined`, instead was `null`."},
-			{span(object{"text": said, "annotations": object{"color": "mauve"}}), ".paragraph.rich_text[0].annotations.color should be `\"default\"`, `\"gray\"`,"},
-			{span(object{"mention": object{}}), ".paragraph.rich_text[0].mention.user should be defined, instead was `undefined`."},
-			{span(object{"mention": object{"user": object{"object": "page", "id": nobody}}}), ".paragraph.rich_text[0].mention.user.object should be `\"user\"` or `undefined`, instead was `\"page\"`."},
-		},
-		"page": {
-			{object{"icon": object{"emoji": 7}}, ".icon.emoji should be a string, instead was `7`."},
-			{object{"cover": object{"emoji": "x"}}, ".cover.external should be defined, instead was `undefined`."},
-			{object{"is_locked": nil}, ".is_locked should be a boolean or `undefined`, instead was `null`."},
-			{object{"properties": object{"Select": object{"select": object{"name": "red", "color": "mauve"}}}}, ".properties.Select.select.color should be `\"default\"`, `\"gray\"`,"},
-			{object{"properties": object{"People": object{"people": list{object{"object": "bot", "id": nobody}}}}}, ".properties.People.people[0].object should be `\"user\"` or `undefined`, instead was `\"bot\"`."},
-			{object{"properties": object{"Files": object{"files": list{object{"name": "x"}}}}}, ".properties.Files.files[0].external should be defined, instead was `undefined`."},
-		},
-		"query": {
-			{object{"filter": nil}, ".filter should be an object or `undefined`, instead was `null`."},
-			{object{"filter": object{"type": "title", "property": "Text", "rich_text": object{"equals": "x"}}}, ".filter.type should be `\"rich_text\"` or `undefined`, instead was `\"title\"`."},
-			{object{"filter": object{"type": "date", "timestamp": "created_time", "created_time": object{"past_week": object{}}}}, ".filter.type should be `\"created_time\"` or `undefined`, instead was `\"date\"`."},
-			{object{"sorts": list{object{"property": "Name"}}}, ".sorts[0].direction should be `\"ascending\"` or `\"descending\"`, instead was `undefined`."},
-			{object{"page_size": nil}, ".page_size should be a number or `undefined`, instead was `null`."},
-		},
+	a.names["row"], a.names["db_source"] = a.row(db, object{"Name": title("Row")}), a.sourceOf(db)
+	const counts, related = `{"rollup":{"function":"count","relation_property_name":"Relation","rollup_property_name":`, `{"relation":{"$key":"$target"`
+	for _, table := range []struct{ request, place, lines string }{
+		{`PATCH $schema {"properties":{"New":%s}}`, "body.properties.New", `
+{"number":null} | .number should be an object, instead was ´null´.
+{"number":{"format":7}} | .number.format should be a string or ´undefined´, instead was ´7´.
+{"formula":{"expression":true}} | .formula.expression should be a string or ´undefined´, instead was ´true´.
+{"rollup":{"function":"total","relation_property_name":"Relation","rollup_property_name":"Name"}} | .rollup.function should be ´"count"´, ` + `
+{"rollup":{"function":"count","relation_property_name":7,"rollup_property_name":"Name"}} | .rollup.relation_property_name should be a string or ´undefined´, instead was ´7´.
+` + counts + `""}} | .rollup.rollup_property_name should be defined
+` + counts + `"Nope"}} | Could not find property with name or id: Nope
+{"type":"checkbox","number":{}} | .checkbox should be defined, instead was ´undefined´.
+{"checkbox":{},"description":7} | .description should be a string or ´undefined´, instead was ´7´.
+` + related + `}} | .relation.single_property should be defined, instead was ´undefined´.
+` + related + `,"single_property":true}} | .relation.single_property should be an object, instead was ´true´.
+` + related + `,"type":"single_property","dual_property":{}}} | .relation.type should be ´"dual_property"´ or ´undefined´, instead was ´"single_property"´.
+{"select":{"options":null}} | .select.options should be an array or ´undefined´, instead was ´null´.
+{"select":{"options":[{"name":"a","description":7}]}} | .select.options[0].description should be a string or ´undefined´, instead was ´7´.
+{"unsupported":{}} | .unsupported should be not present, instead was ´{}´.`},
+		{`PATCH blocks/$row/children {"children":[%s]}`, "body.children[0]", `
+{"type":"quote","paragraph":{"rich_text":[]}} | .type should be ´"paragraph"´ or ´undefined´, instead was ´"quote"´.
+{"object":"page","paragraph":{"rich_text":[]}} | .object should be ´"block"´ or ´undefined´, instead was ´"page"´.
+{"to_do":{"rich_text":[],"checked":"yes"}} | .to_do.checked should be a boolean or ´undefined´, instead was ´"yes"´.
+{"heading_1":{"rich_text":[],"is_toggleable":1}} | .heading_1.is_toggleable should be a boolean or ´undefined´, instead was ´1´.
+{"paragraph":{"rich_text":[],"color":"mauve"}} | .paragraph.color should be ´"default"´, ´"gray"´,
+{"paragraph":{"rich_text":[],"icon":{"type":"emoji","external":{}}}} | .paragraph.icon.type should be ´"external"´ or ´undefined´, instead was ´"emoji"´.
+{"code":{"rich_text":[]}} | .code.language should be ´"abap"´,
+{"code":{"rich_text":[],"language":"go","caption":"x"}} | .code.caption should be an array or ´undefined´, instead was ´"x"´.
+{"image":{}} | .image.external should be defined, instead was ´undefined´.
+{"equation":{}} | .equation.expression should be defined, instead was ´undefined´.
+{"table_row":{"cells":["x"]}} | .table_row.cells[0] should be an array, instead was ´"x"´.`},
+		{`PATCH blocks/$row/children {"children":[{"paragraph":{"rich_text":[%s]}}]}`, "body.children[0].paragraph.rich_text[0]", `
+{"type":"mention","text":{"content":"x"}} | .type should be ´"text"´ or ´undefined´, instead was ´"mention"´.
+{"text":{"content":"x"},"annotations":null} | .annotations should be an object or ´undefined´, instead was ´null´.
+{"text":{"content":"x"},"annotations":{"color":"mauve"}} | .annotations.color should be ´"default"´, ´"gray"´,
+{"mention":{}} | .mention.user should be defined, instead was ´undefined´.
+{"mention":{"user":{"object":"page","id":"$nobody"}}} | .mention.user.object should be ´"user"´ or ´undefined´, instead was ´"page"´.`},
+		{`PATCH pages/$row %s`, "body", `
+{"icon":{"emoji":7}} | .icon.emoji should be a string, instead was ´7´.
+{"cover":{"emoji":"x"}} | .cover.external should be defined, instead was ´undefined´.
+{"is_locked":null} | .is_locked should be a boolean or ´undefined´, instead was ´null´.
+{"properties":{"Select":{"select":{"name":"red","color":"mauve"}}}} | .properties.Select.select.color should be ´"default"´, ´"gray"´,
+{"properties":{"People":{"people":[{"object":"bot","id":"$nobody"}]}}} | .properties.People.people[0].object should be ´"user"´ or ´undefined´, instead was ´"bot"´.
+{"properties":{"Files":{"files":[{"name":"x"}]}}} | .properties.Files.files[0].external should be defined, instead was ´undefined´.`},
+		{`POST $schema/query %s`, "body", `
+{"filter":null} | .filter should be an object or ´undefined´, instead was ´null´.
+{"filter":{"type":"title","property":"Text","rich_text":{"equals":"x"}}} | .filter.type should be ´"rich_text"´ or ´undefined´, instead was ´"title"´.
+{"filter":{"type":"date","timestamp":"created_time","created_time":{"past_week":{}}}} | .filter.type should be ´"created_time"´ or ´undefined´, instead was ´"date"´.
+{"sorts":[{"property":"Name"}]} | .sorts[0].direction should be ´"ascending"´ or ´"descending"´, instead was ´undefined´.
+{"page_size":null} | .page_size should be a number or ´undefined´, instead was ´null´.`},
 	} {
-		for _, c := range cases {
-			for _, version := range versions {
-				a := a.as(version)
-				path, key, target := a.schemaPath(db)
-				method, place, body := "PATCH", "body", c.sent
-				switch where {
-				case "schema":
-					if r, ok := at(c.sent, "relation").(object); ok {
-						delete(r, "database_id")
-						delete(r, "data_source_id")
-						r[key] = target
-					}
-					place, body = "body.properties.New", object{"properties": object{"New": c.sent}}
-				case "block":
-					path, place, body = "/v1/blocks/"+id+"/children", "body.children[0]", object{"children": list{c.sent}}
-				case "page":
-					path = pathPages + "/" + id
-				case "query":
-					method, path = "POST", path+"/query"
-				}
-				want := c.says
+		for i, version := range versions {
+			a := a.as(version)
+			a.names["schema"], a.names["key"], a.names["target"] = "data_sources/"+a.names["db_source"], "data_source_id", a.names["db_source"]
+			if i == 0 {
+				a.names["schema"], a.names["key"], a.names["target"] = "databases/"+db, "database_id", db
+			}
+			for line := range strings.Lines(strings.TrimSpace(table.lines)) {
+				sent, want, _ := strings.Cut(strings.TrimSpace(line), " | ")
 				if strings.HasPrefix(want, ".") {
-					want = "body failed validation: " + place + want
+					want = "body failed validation: " + table.place + strings.ReplaceAll(want, "´", "`")
 				}
-				r := a.do(method, path, body)
-				if said, _ := r.body["message"].(string); r.status != badRequest || r.body["code"] != validation || !strings.HasPrefix(said, want) {
-					t.Errorf("%s %v: %d %s\nwant 400 %s", version, c.sent, r.status, r.text, want)
+				if said := a.play(fmt.Sprintf(table.request, sent) + " | 400")["message"].(string); !strings.HasPrefix(said, want) {
+					t.Errorf("%s %s: %q\nwant %q", version, sent, said, want)
 				}
 			}
 		}

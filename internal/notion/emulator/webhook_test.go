@@ -6,11 +6,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -24,6 +24,7 @@ import (
 
 	"dibs/internal/mirror/webhook"
 	"dibs/internal/notion/emulator"
+	"dibs/internal/notion/sdktypes"
 	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
@@ -245,46 +246,37 @@ func TestWebhookBody(t *testing.T) {
 func TestWebhookKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, dbs, h := hooked(t)
-		task := a.row(dbs.Tasks, object{"Name": title("Job"), "status": status("BLOCKED")})
-		other := a.row(dbs.Tasks, nil)
-		below := a.ok("POST", pathPages, object{"parent": object{"page_id": task}, "properties": object{"title": title("Below")}})["id"].(string)
+		task, other := a.row(dbs.Tasks, object{"Name": title("Job"), "status": status("BLOCKED")}), a.row(dbs.Tasks, nil)
+		a.names["task"], a.names["other"] = task, other
+		a.play(`POST pages {"parent":{"page_id":"$task"},"properties":{"title":[]}} | $below = id`)
 		time.Sleep(time.Hour)
 		h.lines()
-		depends, notes := a.idOf(task, "depends_on"), a.idOf(task, "Notes")
+		depends, notes, helper := a.idOf(task, "depends_on"), a.idOf(task, "Notes"), need(a.e.AddBot("Helper", true))(t)
+		asked := func(script string) func() error {
+			return func() error { a.play(script); return nil }
+		}
+		const page = "30 data_source.content_updated Maria page"
 		for _, c := range []struct {
 			name string
 			do   func() error
 			want []string
 		}{
 			{"with the same value", func() error { return a.e.EditPage(task, object{"Name": title("Job"), "status": status("BLOCKED")}) }, nil},
-			{"of a page", func() error { return a.e.EditPage(below, object{"title": title("B")}) }, []string{"1 page.properties_updated Maria title"}},
-			{"by another bot", func() error {
-				bot, err := a.e.AddBot("Helper", true)
-				must(t, err)
-				return a.e.EditPageAs(bot, task, object{"Notes": text("ja")})
-			}, []string{"1 page.properties_updated  " + notes}},
-			{"relation", func() error {
-				a.ok("PATCH", pathPages+"/"+task, object{"properties": object{"depends_on": object{"relation": list{object{"id": other}}}}})
-				return nil
-			}, []string{"1 page.properties_updated dibs " + depends}},
-			{"lock", func() error { a.ok("PATCH", pathPages+"/"+task, object{"is_locked": true}); return nil }, []string{"2 page.locked dibs"}},
-			{"unlock", func() error { a.ok("PATCH", pathPages+"/"+task, object{"is_locked": false}); return nil }, []string{"2 page.unlocked dibs"}},
+			{"of a page", func() error { return a.e.EditPage(a.names["below"], object{"title": title("B")}) }, []string{"1 page.properties_updated Maria title"}},
+			{"by another bot", func() error { return a.e.EditPageAs(helper, task, object{"Notes": text("ja")}) }, []string{"1 page.properties_updated  " + notes}},
+			{"relation", asked(`PATCH pages/$task {"properties":{"depends_on":{"relation":[{"id":"$other"}]}}}`), []string{"1 page.properties_updated dibs " + depends}},
+			{"lock", asked(`PATCH pages/$task {"is_locked":true}`), []string{"2 page.locked dibs"}},
+			{"unlock", asked(`PATCH pages/$task {"is_locked":false}`), []string{"2 page.unlocked dibs"}},
 			{"content", func() error { return a.e.WriteMarkdown(task, "One\n\nTwo") }, []string{"30 page.content_updated Maria block block"}},
-			{"content of a new page", func() error {
-				a.ok("POST", pathPages, object{"parent": object{"page_id": task}, "children": list{object{"paragraph": object{"rich_text": list{}}}}})
-				return nil
-			}, []string{"3 page.created dibs", "30 page.content_updated dibs page"}},
-			{"trash", func() error { return a.e.TrashPage(other) }, []string{"30 data_source.content_updated Maria page", "30 page.deleted Maria"}},
-			{"restore", func() error { return a.e.RestorePage(other) }, []string{"30 data_source.content_updated Maria page", "30 page.undeleted Maria"}},
-			{"move", func() error { return a.e.MovePage(other, dbs.MeshLog) },
-				[]string{"30 data_source.content_updated Maria page", "30 data_source.content_updated Maria page", "30 page.moved Maria"}},
+			{"content of a new page", asked(`POST pages {"parent":{"page_id":"$task"},"children":[{"paragraph":{"rich_text":[]}}]}`),
+				[]string{"3 page.created dibs", "30 page.content_updated dibs page"}},
+			{"trash", func() error { return a.e.TrashPage(other) }, []string{page, "30 page.deleted Maria"}},
+			{"restore", func() error { return a.e.RestorePage(other) }, []string{page, "30 page.undeleted Maria"}},
+			{"move", func() error { return a.e.MovePage(other, dbs.MeshLog) }, []string{page, page, "30 page.moved Maria"}},
 			{"comment", func() error { return a.e.AddComment(task, maria, "Ah") }, []string{"2 comment.created Maria"}},
 			{"comment resolved", func() error { return a.e.ResolveComment(a.e.Comments(task)[0].ID) }, nil},
-			{"comment on a block", func() error {
-				block := at(a.ok("GET", "/v1/blocks/"+task+"/children", nil), "results", 0, "id")
-				a.ok("POST", "/v1/comments", object{"parent": object{"block_id": block}, "rich_text": list{object{"text": object{"content": "Ah"}}}})
-				return nil
-			}, []string{"2 comment.created dibs"}},
+			{"comment on a block", asked("GET blocks/$task/children | $block = results.0.id\n" + `POST comments {"parent":{"block_id":"$block"},"rich_text":[]}`),
+				[]string{"2 comment.created dibs"}},
 			{"schema", func() error {
 				return a.e.EditSchema(dbs.Tasks, object{"Size": object{"number": object{}}, "Notes": object{"name": "Remarks"}})
 			}, []string{"30 data_source.schema_updated Maria updated Remarks created Size"}},
@@ -293,18 +285,10 @@ func TestWebhookKinds(t *testing.T) {
 				_, err := a.e.CreateDatabase("New", object{"Name": object{"title": object{}}})
 				return err
 			}, []string{"30 data_source.created Maria", "30 database.created Maria"}},
-			{"refused", func() error {
-				a.refused("PATCH", pathPages+"/"+task, object{"is_locked": true, "properties": object{"Name": 7}}, badRequest, validation, "")
-				return nil
-			}, nil},
+			{"refused", asked(`PATCH pages/$task {"is_locked":true,"properties":{"Name":7}} | 400`), nil},
 			{"not shared", func() error {
-				must(t, a.e.UnsharePage(task))
-				must(t, a.e.EditPage(task, object{"Remarks": text("secret")}))
-				must(t, a.e.AddComment(task, maria, "secret"))
-				must(t, a.e.WriteMarkdown(task, "secret"))
-				must(t, a.e.Unshare(dbs.MeshLog))
-				must(t, a.e.EditSchema(dbs.MeshLog, object{"Secret": object{"number": object{}}}))
-				return a.e.TrashPage(other)
+				return errors.Join(a.e.UnsharePage(task), a.e.EditPage(task, object{"Remarks": text("secret")}), a.e.AddComment(task, maria, "secret"),
+					a.e.WriteMarkdown(task, "secret"), a.e.Unshare(dbs.MeshLog), a.e.EditSchema(dbs.MeshLog, object{"Secret": object{"number": object{}}}), a.e.TrashPage(other))
 			}, nil},
 		} {
 			began := time.Now()
@@ -509,16 +493,10 @@ type signed struct {
 }
 
 // TestSignatures has Notion's own SDK check the emulator's signatures, and the daemon's check those
-// of the SDK: both take the same ones. .ci/mcp installs the SDK in the folder named by TEST_CLIENTS.
+// of the SDK: both take the same ones.
 func TestSignatures(t *testing.T) {
 	testkit.TakesSeconds(t)
-	dir := os.Getenv("TEST_CLIENTS")
-	switch {
-	case dir == "" && os.Getenv("CI") == "true":
-		t.Fatal("TEST_CLIENTS is not set: export TEST_CLIENTS=$(.ci/mcp)")
-	case dir == "":
-		t.Skip("Notion's SDK is not there: export TEST_CLIENTS=$(.ci/mcp)")
-	}
+	modules := filepath.Join(sdktypes.Clients(t), "node_modules")
 	var token string
 	var asks []signed
 	synctest.Test(t, func(t *testing.T) {
@@ -548,13 +526,10 @@ func TestSignatures(t *testing.T) {
 	asks = append(asks, signed{append(bytes.Clone(body), '\n'), signature}, signed{body[1:], signature}, signed{more, signature}, signed{nil, signature})
 
 	bodies := [][]byte{body, {}, []byte("x"), []byte(`{"name": "Größe"}`), {0xff, 0xfe, 0}}
-	ask, err := json.Marshal(map[string]any{"token": token, "signed": asks, "bodies": bodies})
-	must(t, err)
-	modules := filepath.Join(dir, "node_modules")
+	ask := need(json.Marshal(map[string]any{"token": token, "signed": asks, "bodies": bodies}))(t)
 	cmd := exec.Command(filepath.Join(modules, "node", "bin", "node"), filepath.Join("testdata", "signatures.mjs"), modules+string(filepath.Separator))
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(ask), t.Output()
-	out, err := cmd.Output()
-	must(t, err)
+	out := need(cmd.Output())(t)
 	var sdk struct {
 		Taken      []bool
 		Signatures []string
