@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"dibs/internal/claim"
 	"dibs/internal/notion/transport"
@@ -320,4 +321,73 @@ func TestLately(t *testing.T) {
 			t.Error("what was forgotten is still there")
 		}
 	})
+}
+
+// secret is a token that a server repeats.
+const secret = "ntn_0123456789abcdefghijklmnopqrstuv"
+
+// FuzzFailure reads answers that are failures. There is always an error of the
+// store that says so in one line, without the token, and tells what may have
+// become of a write.
+func FuzzFailure(f *testing.F) {
+	saved := map[string]any{"retry_guidance": []any{"The change was saved."}, "committed_resource_id": "x"}
+	f.Add(401, transporttest.Failure("unauthorized", "API token is invalid.", nil), "", "", "")
+	f.Add(400, transporttest.Failure("validation_error", "body failed validation.\nFix one:\n\tbody.x\u2028", nil), "", "", "")
+	f.Add(400, transporttest.Failure("validation_error", "Can't edit block that is archived. You must unarchive the block before editing.", nil), "", "", "")
+	f.Add(404, transporttest.Failure("object_not_found", "Could not find page with ID: "+secret, nil), "", "", "")
+	f.Add(404, strings.Replace(transporttest.Failure("object_not_found", "For "+secret, nil), "ntn_", `\u006e\u0074n_`, 1), "", "", "")
+	f.Add(409, transporttest.Failure("conflict_error", "Conflict occurred while saving. Please try again.", nil), "", "", "")
+	f.Add(429, transporttest.Failure("rate_limited", "slow", map[string]any{"rate_limit_reason": "public_api_request_blocked", "retry_after": "7"}), "30", "", "")
+	f.Add(529, transporttest.Failure("service_overload", "slow", nil), "Fri, 20 Nov 2026 08:01:30 GMT", "Fri, 20 Nov 2026 08:00:00 GMT", "")
+	f.Add(503, transporttest.Failure("service_unavailable", "saved", saved), "-1e400", "x", "")
+	f.Add(503, `{"object":"error","code":"a\nb","message":"m","request_id":"r\r\nr","additional_data":{"retry_guidance":[null,{}]}}`, "NaN", "", "a121da037c3863ed-LHR")
+	f.Add(502, "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n</html>", "", "", "a121da037c3863ed-LHR")
+	f.Add(502, "", "", "", secret)
+	f.Add(200, "Bearer "+secret, "1", "", "")
+	f.Add(301, `{"object":"error"}`, "", "", "")
+	f.Fuzz(func(t *testing.T, status int, body, after, date, ray string) {
+		if status < 200 || status > 599 {
+			return // what net/http does not take for an answer, or not for the last one
+		}
+		server := transporttest.Server(func(*http.Request) (*http.Response, error) {
+			return transporttest.Reply(status, body, "Retry-After", after, "Date", date, "Cf-Ray", ray, "X-Notion-Request-Id", ray), nil
+		})
+		req := transporttest.Request(t, t.Context(), http.MethodPatch, transporttest.PagePath, `{"properties":{}}`)
+		carrier := need(transport.New(transport.Options{Token: secret, Transport: server}))(t)
+		_, err := carrier.RoundTrip(req)
+		if err == nil {
+			if status != http.StatusOK || !json.Valid([]byte(body)) {
+				t.Fatalf("status %d and body %q pass for a good answer", status, body)
+			}
+			return
+		}
+		failed := storeError(err)
+		oneShortLine(t, failed)
+		if strings.Contains(failed.Error(), secret) {
+			t.Errorf("the error has the token: %s", failed)
+		}
+		if failed.RetryAfter < 0 || failed.RetryAfter > 15*time.Minute {
+			t.Errorf("retry after %v", failed.RetryAfter)
+		}
+		refused := status == 529 || status >= 300 && status < 500 && status != http.StatusRequestTimeout && status != http.StatusConflict
+		switch failed.Landed {
+		case claim.LandedYes:
+			if status < 500 {
+				t.Errorf("status %d: landed", status)
+			}
+		default:
+			if (failed.Landed == claim.LandedNo) != refused {
+				t.Errorf("status %d: landed %s", status, failed.Landed)
+			}
+		}
+	})
+}
+
+// oneShortLine checks an error that goes into logs and onto terminals.
+func oneShortLine(t *testing.T, err error) {
+	t.Helper()
+	text := err.Error()
+	if text == "" || strings.ContainsAny(text, "\n\r\v\f\u0085\u2028\u2029") || utf8.RuneCountInString(text) > 2000 {
+		t.Errorf("not a line of bearable length: %q", text)
+	}
 }

@@ -187,17 +187,6 @@ func TestLongTexts(t *testing.T) {
 	})
 }
 
-// A create is sent once, whatever is answered.
-func TestCreateIsSentOnce(t *testing.T) {
-	inWorld(t, func(w *world) {
-		log := w.log(w.databases.MeshLog)
-		w.emulator.Inject(emulator.Fault{Method: http.MethodPost, Path: "/v1/pages", Times: 1, Kind: emulator.DropAnswer})
-		failed(w, log.Create(w.Context(), wording.Entry{ID: entryID, Title: "T"}), claim.Unavailable, claim.LandedUnknown)
-		w.onlyEntry(w.databases.MeshLog)
-		w.finds(log, entryID, true)
-	})
-}
-
 // A log whose database somebody changes goes on with the next entry.
 func TestLogAdaptsToItsDatabase(t *testing.T) {
 	inWorld(t, func(w *world) {

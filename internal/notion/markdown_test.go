@@ -3,7 +3,6 @@ package notion_test
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -130,33 +129,5 @@ func TestMarkdownWithoutAPart(t *testing.T) {
 		if err != nil || !strings.HasPrefix(md.Text, "one\ntwo\n<unknown") || len(md.Missing) != 1 || !strings.HasPrefix(md.Missing[0], "paragraph, ") {
 			t.Errorf("%v: %+v", err, md)
 		}
-	})
-}
-
-// Whatever is answered, reading it ends, and what comes out is plain.
-func FuzzMarkdown(f *testing.F) {
-	f.Add("a\n<unknown url=\"https://www.notion.so/00000000000040008000000000000001\" alt=\"x\"/>\n", "\tb\x1b", 3)
-	f.Fuzz(func(t *testing.T, text, part string, n int) {
-		var ids []any
-		for i := range min(max(n, 0), 40) {
-			ids = append(ids, fmt.Sprintf("00000000-0000-4000-8000-%012d", i))
-		}
-		inWorld(t, func(w *world) {
-			id := w.wrote("")
-			answers := 0
-			w.answering("/markdown", func(body map[string]any) {
-				if answers++; answers > 1 {
-					text = part
-				}
-				body["markdown"], body["unknown_block_ids"] = text, ids
-			})
-			md, err := w.client.Markdown(w.Context(), id)
-			if err == nil && (md.Text != task.Plain(md.Text) || slices.ContainsFunc(md.Missing, func(s string) bool { return s != task.OneLine(s, -1) })) {
-				t.Errorf("%+v", md)
-			}
-			if sent := len(w.emulator.Requests()); sent > 21 {
-				t.Errorf("%d requests", sent)
-			}
-		})
 	})
 }

@@ -283,8 +283,10 @@ func TestOtherNamesAndTypes(t *testing.T) {
 		if got := w.look(id).Value("Wer"); got != nil {
 			w.Errorf("Wer is %v after clearing", got)
 		}
-		_, err := tasks.Write(w.Context(), id, claimed("Me, myself", dawn))
-		failed(w, err, claim.Refused, claim.LandedNo, "comma")
+		for agent, says := range map[string]string{"Me, myself": "comma", strings.Repeat("🦊", 51): ""} { // no option can have that name
+			_, err := tasks.Write(w.Context(), id, claimed(agent, dawn))
+			failed(w, err, claim.Refused, claim.LandedNo, says)
+		}
 		// Notion makes the option now, too late for the filter to name it.
 		done := w.page(props{"Stand": choice("Fertig"), "Rang": status("high")})
 		if rows := w.rows(tasks, notion.Query{UnfinishedOnly: true}); len(rows) != 1 || rows[0].ID != id {

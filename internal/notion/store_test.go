@@ -98,9 +98,18 @@ func TestWrite(t *testing.T) {
 		if page := w.look(id); page.Value("claimed_at") != nil || page.Value("claim_timeout_minutes") != nil {
 			w.Errorf("the page has claimed_at %v, claim_timeout_minutes %v", page.Value("claimed_at"), page.Value("claim_timeout_minutes"))
 		}
-		for d, want := range map[time.Duration]float64{time.Second: 1, time.Minute: 1, 61 * time.Second: 2, 90 * time.Minute: 90} { // in whole minutes
+		for d, want := range map[time.Duration]float64{-time.Minute: 0, time.Second: 1, time.Minute: 1, 61 * time.Second: 2, 90 * time.Minute: 90} { // in whole minutes
 			w.write(tasks, id, claim.Write{Timeout: &d})
 			same(w, want, w.look(id).Number("claim_timeout_minutes"), "%s in minutes", d)
+		}
+
+		for _, want := range []task.Task{
+			{ClaimedBy: "Zoë ☂ 🦊", Token: "done 01KA8XQ5V8ZJ6N3T4R7W9Y2M1D", ClaimedAt: time.Date(9999, 12, 31, 23, 59, 0, 0, time.UTC)},
+			{ClaimedBy: strings.Repeat("🦊", 100), Token: strings.Repeat("x", 1999), ClaimedAt: time.Unix(0, 0).UTC()},
+		} {
+			w.write(tasks, id, claim.Write{ClaimedBy: &want.ClaimedBy, Token: new(want.Token + " "), ClaimedAt: new(want.ClaimedAt.Add(59 * time.Second))})
+			got := w.get(tasks, id)
+			same(w, want, task.Task{ClaimedBy: got.ClaimedBy, Token: got.Token, ClaimedAt: got.ClaimedAt}, "read back")
 		}
 
 		// What cannot be is refused without a request.
@@ -114,7 +123,7 @@ func TestWrite(t *testing.T) {
 		}
 		// A write that Notion answers with the old values is for the caller to notice.
 		w.emulator.Inject(emulator.Fault{Method: http.MethodPatch, Kind: emulator.NotApplied})
-		if got := w.write(tasks, id, claimed("Sandman", dawn)); got.ClaimedBy != "" {
+		if got := w.write(tasks, id, claimed("Sandman", dawn)); got.ClaimedBy == "Sandman" {
 			w.Errorf("claimed by %q", got.ClaimedBy)
 		}
 	})

@@ -459,14 +459,11 @@ func TestWebhookKeepsItsSubscription(t *testing.T) {
 			{hookURL + "2", 5, []string{"183 page.created Maria"}},
 		} {
 			time.Sleep(time.Duration(run)*time.Minute - time.Since(midnight))
-			e, err := emulator.New(emulator.Options{StateFile: state})
-			must(t, err)
-			dbs, err := e.Seed("empty")
-			must(t, err)
+			e := need(emulator.New(emulator.Options{StateFile: state}))(t)
+			dbs := need(e.Seed("empty"))(t)
 			h.url = c.url
 			subscribe(t, e, h)
-			id, err := e.CreatePage(dbs.Tasks, nil)
-			must(t, err)
+			id := need(e.CreatePage(dbs.Tasks, nil))(t)
 			time.Sleep(10 * time.Second)
 			must(t, e.TrashPage(id)) // Close loses that event
 			time.Sleep(time.Second)
