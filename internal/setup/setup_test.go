@@ -620,9 +620,7 @@ func TestTickedRowsKeepTheirStatus(t *testing.T) {
 			rows = append(rows, id)
 			time.Sleep(time.Minute) // listed in this order
 		}
-		edit := func(id string, to map[string]any) {
-			testkit.OK(w, w.notion.EditPage(id, to))
-		}
+		edit := func(id string, to map[string]any) { testkit.OK(w, w.notion.EditPage(id, to)) }
 		remove := w.notion.Inject(emulator.Fault{Method: "PATCH", Path: "/v1/pages/*", Kind: emulator.Forbidden403, Skip: 1})
 		err := w.plan().Apply(w.Context(), func(setup.Step) {})
 		testkit.Require(w, err != nil, "the plan was carried out although Notion refused a part")

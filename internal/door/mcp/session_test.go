@@ -115,10 +115,7 @@ func TestClaimsOfOthers(t *testing.T) {
 
 // TestCancelledCalls cancels calls at several moments: nothing stays claimed.
 func TestCancelledCalls(t *testing.T) {
-	for name, after := range map[string]time.Duration{
-		"before the write":  time.Millisecond,
-		"during the settle": time.Second,
-	} {
+	for name, after := range map[string]time.Duration{"before the write": time.Millisecond, "during the settle": time.Second} {
 		t.Run(name, func(t *testing.T) {
 			asSandman(t, []string{"Write"}, func(w *world, s *session) {
 				ctx, cancel := context.WithTimeout(w.Context(), after)

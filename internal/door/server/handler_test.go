@@ -455,9 +455,7 @@ func stopped(f api.EventsInput) read { return read{f, 15 * time.Second, nil, 0, 
 
 // reads answers these questions, in their order, and no other.
 func reads(t *testing.T, expected ...read) func(context.Context, api.EventsInput, time.Duration) ([]api.Event, int64, error) {
-	t.Cleanup(func() {
-		testkit.Check(t, len(expected) == 0, "the broker was not asked for %v", expected)
-	})
+	t.Cleanup(func() { testkit.Check(t, len(expected) == 0, "the broker was not asked for %v", expected) })
 	return func(_ context.Context, f api.EventsInput, wait time.Duration) ([]api.Event, int64, error) {
 		if len(expected) == 0 || f != expected[0].filter || wait != expected[0].wait {
 			t.Errorf("the broker was asked for %v within %v, want %v", f, wait, expected)
@@ -507,12 +505,9 @@ func TestStream(t *testing.T) {
 			want:  ": alive\nid: 12\n\n",
 		},
 		"what is there": {
-			path: "/v1/events?after=0&follow=false",
-			calls: []read{
-				reading(api.EventsInput{}, 0, 17, lost),
-				reading(api.EventsInput{After: 17}, 0, 17),
-			},
-			want: ": alive\nid: 0\n\nid: 17\nevent: claim_lost\ndata: " + lostJSON + "\n\n",
+			path:  "/v1/events?after=0&follow=false",
+			calls: []read{reading(api.EventsInput{}, 0, 17, lost), reading(api.EventsInput{After: 17}, 0, 17)},
+			want:  ": alive\nid: 0\n\nid: 17\nevent: claim_lost\ndata: " + lostJSON + "\n\n",
 		},
 	} {
 		served(t, name, func(t *testing.T, f *fixture) {

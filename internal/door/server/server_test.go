@@ -78,11 +78,7 @@ func (b *logBuffer) String() string {
 func start(t *testing.T, listed ...int) *fixture {
 	t.Helper()
 	f := &fixture{t: t, broker: newFake(t), keys: newMemory(t), pipe: server.NewPipe(), log: new(logBuffer)}
-	f.server = server.New(server.Options{
-		Broker: f.broker, Journal: f.keys, Version: "v1.2.3",
-		Log:     f.logger(),
-		Metrics: f,
-	})
+	f.server = server.New(server.Options{Broker: f.broker, Journal: f.keys, Version: "v1.2.3", Log: f.logger(), Metrics: f})
 	f.server.SetListed(listed)
 	f.serve(f.pipe)
 	return f
@@ -413,9 +409,7 @@ type ownKey struct {
 const unknown = -1
 
 // newMemory returns an empty memory.
-func newMemory(t testing.TB) *memory {
-	return &memory{t: t, rows: make(map[ownKey]*row)}
-}
+func newMemory(t testing.TB) *memory { return &memory{t: t, rows: make(map[ownKey]*row)} }
 
 // BeginRequest begins a request.
 func (k *memory) BeginRequest(ctx context.Context, uid int, key, fingerprint string, _ time.Time) (*outbox.Answer, error) {

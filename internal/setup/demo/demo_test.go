@@ -60,10 +60,7 @@ func TestLogsChecked(t *testing.T) {
 			name: "a missing row", mesh: []string{"g1"}, work: []string{"c1"},
 			want: []string{"the mesh log has entry g2 0 times, want once"},
 		},
-		{
-			name: "an empty log", mesh: []string{"g1", "g2"},
-			want: []string{"the task log has entry c1 0 times, want once"},
-		},
+		{name: "an empty log", mesh: []string{"g1", "g2"}, want: []string{"the task log has entry c1 0 times, want once"}},
 		{
 			name: "a foreign row", mesh: []string{"g1", "g2"}, work: []string{"c1", "x"},
 			want: []string{`the task log has an entry "x" that nothing accounts for`},

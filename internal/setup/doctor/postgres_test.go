@@ -25,9 +25,7 @@ func TestJournalInPostgres(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := &w.options.Config
 		c.Journal.PostgresFile = filepath.Join(w.TempDir(), "db")
-		say := func(url string) {
-			testkit.Must(w, os.WriteFile(c.Journal.PostgresFile, []byte(url), 0o644))
-		}
+		say := func(url string) { testkit.Must(w, os.WriteFile(c.Journal.PostgresFile, []byte(url), 0o644)) }
 		say(s.URL())
 		w.finds("journal", doctor.OK, "the tables are not there yet")
 		w.finds("journal", doctor.OK, "the tables are not there yet") // the first examination made none
