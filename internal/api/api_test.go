@@ -16,39 +16,21 @@ import (
 
 // TestCodes pins the table of codes, which scripts rely on.
 func TestCodes(t *testing.T) {
-	for code, want := range map[api.Code]struct{ status, exit int }{
-		api.Code(claim.CodeHeld):                {409, 3},
-		api.Code(claim.CodeNotOpen):             {409, 3},
-		api.Code(claim.CodeLostRace):            {409, 3},
-		api.Code(claim.CodeBlockedByDependency): {409, 3},
-		api.Code(claim.CodeReserved):            {409, 3},
-		api.Code(claim.CodeNothingReady):        {409, 3},
-		api.Code(claim.CodeLimitReached):        {409, 3},
-		api.Code(claim.CodeNotFound):            {404, 3},
-		api.Code(claim.CodeNotionUnavailable):   {503, 6},
-		api.Code(claim.CodeJournalUnavailable):  {503, 6},
-		api.CodeNotionRefused:                   {502, 6},
-		api.CodeClaimLost:                       {409, 4},
-		api.CodeUnknownClaim:                    {404, 4},
-		api.CodeAmbiguousClaim:                  {409, 2},
-		api.CodeInvalidRequest:                  {422, 2},
-		api.CodeForbiddenAgent:                  {403, 1},
-		api.CodeKeyReused:                       {422, 2},
-		api.CodeTooLarge:                        {413, 2},
-		api.CodeWrongMethod:                     {405, 2},
-		api.CodeWrongMediaType:                  {415, 2},
-		api.CodeNoRoute:                         {404, 2},
-		api.CodeWrongHost:                       {421, 2},
-		api.CodeBusy:                            {503, 5},
-		api.CodeStopping:                        {503, 5},
-		api.CodeInternal:                        {500, 1},
-		api.CodeUnreachable:                     {0, 5},
-		api.CodeUsage:                           {0, 2},
-		api.CodeFailed:                          {0, 1},
-		"from_the_future":                       {0, 1},
+	for want, codes := range map[[2]int][]api.Code{
+		{409, 3}: {
+			api.Code(claim.CodeHeld), api.Code(claim.CodeNotOpen), api.Code(claim.CodeLostRace), api.Code(claim.CodeBlockedByDependency),
+			api.Code(claim.CodeReserved), api.Code(claim.CodeNothingReady), api.Code(claim.CodeLimitReached),
+		},
+		{404, 3}: {api.Code(claim.CodeNotFound)}, {502, 6}: {api.CodeNotionRefused}, {409, 4}: {api.CodeClaimLost}, {404, 4}: {api.CodeUnknownClaim},
+		{503, 6}: {api.Code(claim.CodeNotionUnavailable), api.Code(claim.CodeJournalUnavailable)},
+		{409, 2}: {api.CodeAmbiguousClaim}, {422, 2}: {api.CodeInvalidRequest, api.CodeKeyReused}, {403, 1}: {api.CodeForbiddenAgent},
+		{413, 2}: {api.CodeTooLarge}, {405, 2}: {api.CodeWrongMethod}, {415, 2}: {api.CodeWrongMediaType}, {404, 2}: {api.CodeNoRoute},
+		{421, 2}: {api.CodeWrongHost}, {503, 5}: {api.CodeBusy, api.CodeStopping}, {500, 1}: {api.CodeInternal}, {0, 5}: {api.CodeUnreachable},
+		{0, 2}: {api.CodeUsage}, {0, 1}: {api.CodeFailed, "from_the_future"},
 	} {
-		if code.Status() != want.status || code.Exit() != want.exit {
-			t.Errorf("%s: status %d, exit code %d; want %+v", code, code.Status(), code.Exit(), want)
+		for _, code := range codes {
+			got := [2]int{code.Status(), code.Exit()}
+			testkit.Check(t, got == want, "%s: status and exit code %v, want %v", code, got, want)
 		}
 	}
 }

@@ -124,8 +124,7 @@ func TestGuesses(t *testing.T) {
 	}
 }
 
-// A team's column of people is never guessed as the one that dibs writes, even where agents have
-// Notion users.
+// A team's column of people is never guessed as the one that dibs writes, even where agents have Notion users.
 func TestPeopleAreNotOverwritten(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.options.Given.Tasks = w.database("Backlog", map[string]any{"Name": of("title"), "status": of("status", "OPEN"), "Owner": of("people")})
@@ -212,9 +211,8 @@ func TestGroupsOfAStatus(t *testing.T) {
 		for option, want := range wantGroups {
 			got := w.group(p.Config.Databases.Tasks, "status", option)
 			testkit.Check(w, got == want, "%s is in %q, want %q", option, got, want)
-			if got := w.group(w.options.Given.Tasks, "status", option); got != want {
-				w.Errorf("%s, added, is in %q, want %q", option, got, want)
-			}
+			got = w.group(w.options.Given.Tasks, "status", option)
+			testkit.Check(w, got == want, "%s, added, is in %q, want %q", option, got, want)
 		}
 		idea, shipped := w.group(w.options.Given.Tasks, "status", "Idea"), w.group(w.options.Given.Tasks, "status", "Shipped")
 		testkit.Check(w, idea == "To-do" && shipped == "Complete", "Idea is in %q, and Shipped in %q", idea, shipped)

@@ -60,9 +60,8 @@ func (w *world) ask(method, path, body string, answer any) {
 	req.Header.Set("Notion-Version", "2022-06-28")
 	resp := testkit.Got(w.notion.Client().Transport.RoundTrip(req))(w)
 	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(answer); err != nil || resp.StatusCode != 200 {
-		w.Fatalf("%s %s: %d, %v", method, path, resp.StatusCode, err)
-	}
+	err := json.NewDecoder(resp.Body).Decode(answer)
+	testkit.Require(w, err == nil && resp.StatusCode == 200, "%s %s: %d, %v", method, path, resp.StatusCode, err)
 }
 
 func (w *world) client() *notion.Client {
@@ -449,7 +448,6 @@ func TestDataSourcesThatAreNamed(t *testing.T) {
 		testkit.Same(w, want, w.options.Config.Databases, "databases as written")
 		w.options.Given = config.Databases{}
 		w.settled()
-
 		// The others are unchanged.
 		testkit.Must(w, w.notion.TrashDataSource(w.named(want.Tasks, "Sprint")))
 		schema := w.schemaOf(want.Tasks)
@@ -492,8 +490,7 @@ func (w *world) settled() *setup.Plan {
 	return p
 }
 
-// Conditions that no task meets are a problem, which names what there is. The plan always says how
-// many tasks are offered.
+// Conditions that no task meets are a problem, which names what there is. The plan always says how many tasks are offered.
 func TestConditionsThatNothingMeets(t *testing.T) {
 	for only, problem := range map[string]string{
 		"Area=agents":    "",

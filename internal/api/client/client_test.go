@@ -40,8 +40,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // asked is a request as it arrives.
 type asked struct{ line, key, body string }
 
-// daemon answers every request with that status and document, and returns a client of it and
-// what it was asked.
+// daemon answers every request with that status and document, and returns a client of it and what it was asked.
 func daemon(t *testing.T, status int, document any) (*client.Client, *[]asked) {
 	t.Helper()
 	all := new([]asked)
@@ -182,8 +181,7 @@ func TestProblem(t *testing.T) {
 	})
 }
 
-// TestSilence tells who waits for a daemon that stands still, and nobody who waits for one that
-// has something to wait for.
+// TestSilence tells who waits for a daemon that stands still, and nobody who waits for one that has something to wait for.
 func TestSilence(t *testing.T) {
 	for _, still := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -330,8 +328,7 @@ func (u *unsaving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // the daemon asks for, and not after the end of the context.
 func TestInsist(t *testing.T) {
 	for _, tt := range []struct {
-		name       string
-		key        string
+		name, key  string
 		back       time.Duration // until the journal can be used
 		retryAfter int
 		insist     time.Duration
@@ -466,14 +463,12 @@ func TestEventsRefused(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		gone := errors.New("gone")
 		cancel(gone)
-		if _, err := c.Events(ctx, api.EventsInput{}, false, nil); !errors.Is(err, gone) {
-			t.Errorf("err = %v, want the cause of the end", err)
-		}
+		_, err = c.Events(ctx, api.EventsInput{}, false, nil)
+		testkit.Check(t, errors.Is(err, gone), "err = %v, want the cause of the end", err)
 	})
 }
 
-// TestEventsGoOn ends streams, in an orderly way and not, and looks from where a
-// reader would go on.
+// TestEventsGoOn ends streams, in an orderly way and not, and looks from where a reader would go on.
 func TestEventsGoOn(t *testing.T) {
 	const event = "id: 17\nevent: ready\ndata: {\"id\":17,\"kind\":\"ready\"}\n\n"
 	beat := func(id string) string { return ": alive\nid: " + id + "\n\n" }

@@ -69,9 +69,8 @@ func TestSessionStart(t *testing.T) {
 	testkit.Require(t, err == nil && code == 0 && errs == "", "%d, %s, %s: %v", code, out, errs, err)
 	testkit.Check(t, answer.Specific.Event == "SessionStart", "event %q", answer.Specific.Event)
 	testkit.Says(t, "it", answer.Specific.Context, "Sandman", `T-3 "Write the docs"`, "12:30", "2 in your inbox")
-	if code, out, errs := react(t, "SessionStart", claudeStart, &daemon{}, ""); code != 0 || out != "" || errs != "" {
-		t.Errorf("nothing to say: %d, %s, %s", code, out, errs)
-	}
+	code, out, errs = react(t, "SessionStart", claudeStart, &daemon{}, "")
+	testkit.Check(t, code == 0 && out == "" && errs == "", "nothing to say: %d, %s, %s", code, out, errs)
 	_, out, _ = react(t, "sessionStart", `{"conversation_id":"c1","hook_event_name":"sessionStart","workspace_roots":["/repo"]}`, holding(), "")
 	testkit.Check(t, strings.HasPrefix(out, `{"additional_context":`), "Cursor is told %s", out)
 }
@@ -97,13 +96,11 @@ func TestStop(t *testing.T) {
 	}
 	code, out, _ := react(t, "stop", `{"conversation_id":"c","status":"completed","loop_count":0}`, holding(), agenthook.Reminders(t.TempDir()))
 	testkit.Check(t, code == 0 && strings.HasPrefix(out, `{"followup_message":`), "Cursor is told %d, %s", code, out)
-	if code, out, _ := react(t, "stop", `{"loop_count":1}`, holding(), agenthook.Reminders(t.TempDir())); code != 0 || out != "" {
-		t.Errorf("Cursor goes on for ever: %d, %s", code, out)
-	}
+	code, out, _ = react(t, "stop", `{"loop_count":1}`, holding(), agenthook.Reminders(t.TempDir()))
+	testkit.Check(t, code == 0 && out == "", "Cursor goes on for ever: %d, %s", code, out)
 	// Where nothing can be remembered, nobody is kept from stopping.
-	if code, _, errs := react(t, "Stop", `{}`, holding(), agenthook.Reminders("/dev/null/no")); code != 0 {
-		t.Errorf("without a memory: %d, %s", code, errs)
-	}
+	code, _, errs := react(t, "Stop", `{}`, holding(), agenthook.Reminders("/dev/null/no"))
+	testkit.Check(t, code == 0, "without a memory: %d, %s", code, errs)
 }
 
 // The tools of each client, and the files that they write.

@@ -37,7 +37,6 @@ func TestCardsMove(t *testing.T) {
 	second := m.add("Mend the fence", nil)
 	m.sync()
 	c := newChrome(t)
-	c.size(1600, 900, "light")
 	c.openTasks(m)
 	in := func(title, status string) { t.Helper(); c.until(columnOf(title) + fmt.Sprintf(" === %q", status)) }
 	in("Sew a button on", "OPEN")
@@ -50,14 +49,12 @@ func TestCardsMove(t *testing.T) {
 	c.until(`document.querySelector('[data-vital=held]').textContent === '1'`)
 	do(m, api.OpComplete, api.On(string(held.ID), "", api.CompleteRequest{Summary: "It holds."}))
 	in("Sew a button on", "COMPLETED")
-
 	// A claim is lost, to a person.
 	m.claim("Oracle", second)
 	in("Mend the fence", "IN_PROGRESS")
 	testkit.Must(t, m.notion.EditPage(second, status("CANCELLED")))
 	in("Mend the fence", "CANCELLED")
 	c.until(`document.querySelector('#rail').innerText.includes('claim lost')`)
-
 	// The daemon is killed, and nobody is told that all is well.
 	m.kill()
 	c.until(`!document.querySelector('#trouble').hidden && /^The daemon does not answer since \d\d:\d\d: trying again/.test(document.querySelector('#trouble').textContent)`)
@@ -95,7 +92,6 @@ func TestActions(t *testing.T) {
 		do(m, api.OpOffer, api.OnTask(task.ID(ids[title]), "", api.OfferRequest{Agent: "Sandman", To: "Oracle"}))
 	}
 	c := newChrome(t)
-	c.size(1600, 900, "light")
 	c.openTasks(m)
 	for _, act := range []struct{ title, verb, asked, done string }{
 		{"Sew a button on", "release", "Take the task from Sandman", "The task was released."},
@@ -153,8 +149,7 @@ func TestActions(t *testing.T) {
 	c.calm()
 }
 
-// TestOldFormDoesNothing sends a form about a claim that is over by now: the claim that came
-// after it is left alone.
+// TestOldFormDoesNothing sends a form about a claim that is over by now: the claim that came after it is left alone.
 func TestOldFormDoesNothing(t *testing.T) {
 	needsBrowser(t)
 	m := newMesh(t, "empty", 0)
@@ -191,7 +186,6 @@ func TestHostileTexts(t *testing.T) {
 		do(m, api.OpBlock, api.On(string(c.ID), "", api.BlockRequest{Reason: hostile[0]}))
 	}
 	c := newChrome(t)
-	c.size(1800, 1000, "light")
 	c.openTasks(m)
 	c.until(fmt.Sprintf(`document.querySelectorAll('.card').length === %d`, len(hostile)))
 	titles := eval[[]string](c, `[...document.querySelectorAll('.card .title')].map((a) => a.textContent)`)
@@ -227,9 +221,8 @@ func TestWithoutScript(t *testing.T) {
 	testkit.Check(t, n == 50, "the first page has %d open tasks, want 50", n)
 	more := eval[string](c, `document.querySelector('.column[data-status=OPEN] .more a').getAttribute('href')`)
 	c.visit(more)
-	if n := eval[int](c, `document.querySelectorAll('.card').length`); n != 200 {
-		t.Errorf("the second page has %d open tasks, want 200", n)
-	}
+	n = eval[int](c, `document.querySelectorAll('.card').length`)
+	testkit.Check(t, n == 200, "the second page has %d open tasks, want 200", n)
 	for _, path := range []string{"/", "/events", "/health"} {
 		c.visit(path)
 		testkit.Check(t, !eval[bool](c, `document.querySelector('h1') === null`), "%s shows nothing", path)
@@ -241,7 +234,6 @@ func TestKeyboard(t *testing.T) {
 	needsBrowser(t)
 	m := newMesh(t, "demo", 100)
 	c := newChrome(t)
-	c.size(1400, 800, "light")
 	c.openTasks(m)
 	c.until(`document.querySelectorAll('.card').length > 5`)
 	focus := func() string { return eval[string](c, `document.activeElement.textContent`) }
@@ -293,7 +285,6 @@ func TestPane(t *testing.T) {
 	do(m, api.OpComment, api.OnTask(task.ID(second), "", api.CommentRequest{Agent: "Oracle", Text: "<b>Which</b> iron?"}))
 	m.sync()
 	c := newChrome(t)
-	c.size(1600, 900, "light")
 	c.openTasks(m)
 	c.until(columnOf("Wear it"))
 	c.press(fmt.Sprintf(`.card .title[href="/tasks/%s"]`, second))
@@ -309,7 +300,6 @@ func TestPane(t *testing.T) {
 	if !eval[bool](c, `document.querySelector('#pane .markdown a').target === '_blank' && document.querySelector('.column').getBoundingClientRect().right <= document.querySelector('#pane').getBoundingClientRect().left`) {
 		t.Error("the pane is not beside the list")
 	}
-
 	// The graph leads on, the way back leads back, and the address opens the same again.
 	c.press(fmt.Sprintf(`#pane .deps a[href="/tasks/%s"]`, last))
 	c.until(`document.querySelector('#pane h1').textContent === 'Wear it'`)
@@ -317,7 +307,6 @@ func TestPane(t *testing.T) {
 	c.until(`document.querySelector('#pane h1').textContent === 'Iron the shirt'`)
 	c.do(chromedp.Reload())
 	c.until(`document.querySelector('#pane:not([hidden]) h1')?.textContent === 'Iron the shirt'`)
-
 	// It is live.
 	m.claim("Sandman", first)
 	c.press(fmt.Sprintf(`#pane .deps a[href="/tasks/%s"]`, first))
@@ -328,7 +317,6 @@ func TestPane(t *testing.T) {
 	c.do(chromedp.KeyEvent(kb.Escape))
 	c.until(`document.querySelector('#pane').hidden && !location.search.includes('task=')`)
 	c.calm()
-
 	// On a narrow screen it is a page of its own.
 	c.size(390, 800, "dark")
 	c.press(fmt.Sprintf(`.card .title[href="/tasks/%s"]`, last))
@@ -344,7 +332,6 @@ func TestDrag(t *testing.T) {
 	id := m.add("Sew a button on", nil)
 	m.sync()
 	c := newChrome(t)
-	c.size(1600, 900, "light")
 	c.openTasks(m)
 	drop := func(to string) {
 		t.Helper()
@@ -482,8 +469,7 @@ func (c *chrome) fits(path string, in func(scheme string) string) {
 type chrome struct {
 	t   *testing.T
 	ctx context.Context
-	// trouble is what the page complained about: errors of scripts, what its policy
-	// forbade, and requests for other hosts.
+	// trouble is what the page complained about: errors of scripts, what its policy forbade, and requests for other hosts.
 	trouble *lines
 }
 
@@ -551,8 +537,7 @@ func needsBrowser(t *testing.T) {
 	t.Parallel()
 }
 
-// newTab opens a window of its own, with cookies of its own: a page that is behind another
-// draws nothing.
+// newTab opens a window of its own, with cookies of its own: a page that is behind another draws nothing.
 func newTab(shared context.Context) (target.ID, error) {
 	ctx := cdp.WithExecutor(shared, chromedp.FromContext(shared).Browser)
 	own, err := target.CreateBrowserContext().WithDisposeOnDetach(true).Do(ctx)
@@ -592,6 +577,7 @@ func newChrome(t *testing.T) *chrome {
 			document.addEventListener('securitypolicyviolation', (e) => window.forbidden.push(e.violatedDirective + ' ' + e.blockedURI));`).Do(ctx)
 		return err
 	}))
+	c.size(1600, 900, "light")
 	return c
 }
 

@@ -69,8 +69,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// mesh is a board in Notion, a daemon that is a process of its own, and the board in the
-// browser that shows them.
+// mesh is a board in Notion, a daemon that is a process of its own, and the board in the browser that shows them.
 type mesh struct {
 	t      *testing.T
 	dir    string // a short path, for the socket
@@ -265,8 +264,7 @@ type visitor struct {
 	cookie *http.Cookie
 }
 
-// ask sends a request with headers, each as NAME: VALUE, and returns the answer and its
-// body.
+// ask sends a request with headers, each as NAME: VALUE, and returns the answer and its body.
 func (v *visitor) ask(method, path string, header ...string) (*http.Response, string) {
 	v.t.Helper()
 	r := testkit.Got(http.NewRequestWithContext(v.t.Context(), method, v.server.URL+path, nil))(v.t)
@@ -439,41 +437,32 @@ func TestSilentDaemon(t *testing.T) {
 	})
 }
 
-// TestClusterIsShown looks at the health of a daemon that is a member of a cluster, also
-// while the cluster cannot be asked.
+// TestClusterIsShown looks at the health of a daemon that is a member of a cluster, also while the cluster cannot be asked.
 func TestClusterIsShown(t *testing.T) {
 	asked := 0
-	daemon := http.NewServeMux()
-	daemon.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(api.Status{Cluster: &api.ClusterStatus{Name: "north", Leader: "north"}})
-	})
-	daemon.HandleFunc("GET /v1/cluster", func(w http.ResponseWriter, _ *http.Request) {
-		if asked++; asked > 1 {
-			w.Header().Set("Content-Type", "application/problem+json")
-			w.WriteHeader(503)
-			json.NewEncoder(w).Encode(api.Problem{Status: 503, Code: "journal_unavailable", Detail: "the database cannot be reached"})
-			return
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status, kind, answer := 200, "application/json", any(api.Status{Cluster: &api.ClusterStatus{Name: "north", Leader: "north"}})
+		if r.URL.Path == "/v1/cluster" {
+			answer = api.Cluster{Members: []api.Member{
+				{Name: "north", Leader: true, Self: true, Address: "10.0.0.1:7331"}, {Name: "<b>south", Address: "10.0.0.2:7331"},
+			}}
+			if asked++; asked > 1 {
+				status, kind, answer = 503, "application/problem+json", api.Problem{Status: 503, Code: "journal_unavailable", Detail: "the database cannot be reached"}
+			}
 		}
-		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(api.Cluster{Members: []api.Member{
-			{Name: "north", Leader: true, Self: true, Address: "10.0.0.1:7331"}, {Name: "<b>south", Address: "10.0.0.2:7331"},
-		}})
-	})
-	server := httptest.NewServer(daemon)
+		w.Header().Set("Content-Type", kind)
+		w.WriteHeader(status)
+		json.NewEncoder(w).Encode(answer)
+	}))
 	t.Cleanup(server.Close)
-	b := board.New(board.Options{User: "maria", Daemon: client.Over("/cluster/dibs.sock", func(ctx context.Context) (net.Conn, error) {
+	m := &mesh{t: t, board: board.New(board.Options{User: "maria", Daemon: client.Over("/cluster/dibs.sock", func(ctx context.Context) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", server.Listener.Addr().String())
-	})})
-	pages := httptest.NewServer(b.Handler())
-	t.Cleanup(pages.Close)
-	v := &visitor{t: t, server: pages}
-	v.enter(b)
+	})})}
+	v := m.visitor()
 	_, body := v.ask("GET", "/health")
 	testkit.Says(t, "the page", body, "<dt>Leader</dt><dd>north since", "<strong>north</strong> leader (this daemon)", "10.0.0.1:7331, seen", "&lt;b&gt;south", "10.0.0.2:7331")
-	if resp, body := v.ask("GET", "/health"); resp.StatusCode != 200 || !strings.Contains(body, "the database cannot be reached") {
-		t.Errorf("while the cluster cannot be asked, the page is %s: %s", resp.Status, body)
-	}
+	resp, body := v.ask("GET", "/health")
+	testkit.Check(t, resp.StatusCode == 200 && strings.Contains(body, "the database cannot be reached"), "without the cluster, the page is %s: %s", resp.Status, body)
 }
 
 // TestNothingInline looks for code and styles in the pages that the policy would forbid.
@@ -605,7 +594,6 @@ func TestGestures(t *testing.T) {
 		p, _ := m.notion.Page(id)
 		testkit.Check(t, strings.Contains(fmt.Sprint(p), "maria on the board"), "its note does not say who did it: %v", p)
 	}
-
 	// What a move to a column takes is asked, or why there is none.
 	if _, form, page := v.ask("/tasks/"+ids[0]+"/move?to=BLOCKED", nil); form.Get("seen") == "" || !strings.Contains(page, "Set the task to BLOCKED?") {
 		t.Errorf("a move to BLOCKED asks %s", page)
@@ -682,12 +670,10 @@ func TestMeanwhile(t *testing.T) {
 	if code, _, page := v.ask("/tasks/"+id+"/reopen", again); code != http.StatusOK || !strings.Contains(page, "The task is open again.") {
 		t.Errorf("what was shown is reopened: answered %d %s", code, page)
 	}
-
 	// The same form sent twice is done once, and says so both times.
 	if code, _, page := v.ask("/tasks/"+id+"/reopen", again); code != http.StatusOK || !strings.Contains(page, "The task is open again.") {
 		t.Errorf("sent twice: answered %d %s", code, page)
 	}
-
 	// Nor is a person's name taken off that the daemon does not know of yet.
 	_, shown, _ = v.ask("/tasks/"+id+"/cancel", nil)
 	testkit.Must(t, m.notion.EditPage(id, map[string]any{"claimed_by": map[string]any{"rich_text": []any{map[string]any{"text": map[string]any{"content": "Ann"}}}}}))
@@ -699,7 +685,6 @@ func TestMeanwhile(t *testing.T) {
 	}
 	testkit.Check(t, code == http.StatusOK && strings.Contains(page, "The task was cancelled."),
 		"what was shown is cancelled: answered %d %s", code, page)
-
 	// An agent has claimed it, and there is nothing to confirm any more.
 	_, shown, _ = v.ask("/tasks/"+other+"/cancel", nil)
 	m.claim("Oracle", other)
@@ -710,9 +695,8 @@ func TestMeanwhile(t *testing.T) {
 	got := do(m, api.OpGetTask, api.GetTaskInput{ID: other})
 	testkit.Check(t, got.Agent == "Oracle", "the task is %+v; want Oracle at work on it", got)
 	// A form without what was seen does nothing.
-	if code, _, _ := v.ask("/tasks/"+other+"/release", url.Values{}); code != http.StatusConflict {
-		t.Errorf("a form without what was seen was answered %d", code)
-	}
+	code, _, _ = v.ask("/tasks/"+other+"/release", url.Values{})
+	testkit.Check(t, code == http.StatusConflict, "a form without what was seen was answered %d", code)
 }
 
 // TestPausedAndResumed pauses everybody with one click, and resumes everybody and an agent with one

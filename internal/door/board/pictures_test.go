@@ -8,6 +8,7 @@ import (
 	"image/color"
 	"image/gif"
 	"image/png"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,54 +48,37 @@ func (f *film) shoot(c *chrome, look time.Duration) {
 // write writes the film in the colours that it uses most. Of each frame it keeps what has changed.
 func (f *film) write(c *chrome, name string) {
 	c.t.Helper()
-	count := make(map[color.RGBA]int)
-	at := func(i, x, y int) color.RGBA {
+	count, area := make(map[color.Color]int), f.frames[0].Bounds()
+	at := func(i, x, y int) color.Color {
 		r, g, b, _ := f.frames[i].At(x, y).RGBA()
 		return color.RGBA{uint8(r>>8) &^ 3, uint8(g>>8) &^ 3, uint8(b>>8) &^ 3, 255}
 	}
-	area := f.frames[0].Bounds()
-	for i := range f.frames {
+	all := func(do func(x, y int)) {
 		for y := range area.Dy() {
 			for x := range area.Dx() {
-				count[at(i, x, y)]++
+				do(x, y)
 			}
 		}
 	}
-	var colours []color.RGBA
-	for c := range count {
-		colours = append(colours, c)
+	for i := range f.frames {
+		all(func(x, y int) { count[at(i, x, y)]++ })
 	}
-	slices.SortFunc(colours, func(a, b color.RGBA) int { return count[b] - count[a] })
-	palette := color.Palette{color.RGBA{}} // nothing has changed
-	for _, c := range colours[:min(len(colours), 255)] {
-		palette = append(palette, c)
-	}
-	nearest := make(map[color.RGBA]uint8)
+	colours := slices.SortedFunc(maps.Keys(count), func(a, b color.Color) int { return count[b] - count[a] })
+	palette := append(color.Palette{color.RGBA{}}, colours[:min(len(colours), 255)]...) // the first: nothing has changed
 	out := &gif.GIF{Delay: f.delays, Config: image.Config{ColorModel: palette, Width: area.Dx(), Height: area.Dy()}}
 	for i := range f.frames {
 		p := image.NewPaletted(area, palette)
-		for y := range area.Dy() {
-			for x := range area.Dx() {
-				c := at(i, x, y)
-				if i > 0 && c == at(i-1, x, y) {
-					continue
-				}
-				n, known := nearest[c]
-				if !known {
-					n = uint8(1 + palette[1:].Index(c))
-					nearest[c] = n
-				}
-				p.SetColorIndex(x, y, n)
+		all(func(x, y int) {
+			if i == 0 || at(i, x, y) != at(i-1, x, y) {
+				p.Set(x, y, at(i, x, y))
 			}
-		}
+		})
 		out.Image, out.Disposal = append(out.Image, p), append(out.Disposal, gif.DisposalNone)
 	}
-	var all bytes.Buffer
-	testkit.Must(c.t, gif.EncodeAll(&all, out))
-	if all.Len() > maxFilm {
-		c.t.Errorf("the film %s has %d bytes, at most %d are wanted", name, all.Len(), maxFilm)
-	}
-	testkit.Must(c.t, os.WriteFile(filepath.Join(*shots, name+".gif"), all.Bytes(), 0o644))
+	var file bytes.Buffer
+	testkit.Must(c.t, gif.EncodeAll(&file, out))
+	testkit.Check(c.t, file.Len() <= maxFilm, "the film %s has %d bytes, at most %d are wanted", name, file.Len(), maxFilm)
+	testkit.Must(c.t, os.WriteFile(filepath.Join(*shots, name+".gif"), file.Bytes(), 0o644))
 }
 
 // shootDay films how two agents and a person work.

@@ -31,9 +31,7 @@ func TestLostClaim(t *testing.T) {
 		s.must("claim_task", `{"task":"`+w.task("Write")+`"}`)
 		w.person("Write", status("CANCELLED"))
 
-		s.mu.Lock()
-		logs, uris := strings.Join(s.logs, "\n"), slices.Clone(s.uris)
-		s.mu.Unlock()
+		logs, uris, _ := s.pushed()
 		if !strings.HasPrefix(logs, "warning: CLAIM LOST: TASK-1 “Write”") || strings.Count(logs, "\n") != 0 || !slices.Contains(uris, "dibs://claims") {
 			w.Errorf("pushed: %q, updated: %v", logs, uris)
 		}
@@ -46,12 +44,10 @@ func TestLostClaim(t *testing.T) {
 		}
 		s.must("list_tasks", `{}`).not("LOST")
 		s.refused("claim_lost", "finish_task", `{"outcome":"completed","task":"`+w.task("Write")+`"}`)
-
 		// In the answer of a failure, too, and found by the call itself.
 		s.must("claim_task", `{"task":"`+w.task("Read")+`"}`)
 		w.person("Read", status("OPEN"))
 		s.refused("usage", "show_task", `{}`).begins("CLAIM LOST: TASK-2 “Read”")
-
 		// By a person through dibs.
 		s.must("claim_task", `{"task":"`+w.task("Read")+`"}`)
 		testkit.Got(client.Do(w.Context(), w.ask(), api.OpRelease, api.On(w.task("Read"), "", api.StopRequest{By: "Ada", Reason: "mine"})))(w)
@@ -59,8 +55,7 @@ func TestLostClaim(t *testing.T) {
 	})
 }
 
-// TestToldOnce loses one of two claims: once an answer has said so, the agent means the
-// other one when it names none.
+// TestToldOnce loses one of two claims: once an answer has said so, the agent means the other one when it names none.
 func TestToldOnce(t *testing.T) {
 	asSandman(t, []string{"Write", "Read"}, func(w *world, s *session) {
 		s.must("claim_task", `{"task":"`+w.task("Write")+`"}`)
@@ -137,9 +132,7 @@ func TestWaitIsCancelled(t *testing.T) {
 		defer cancel()
 		_, err := s.try(ctx, "claim_task", `{"wait_seconds":600}`)
 		testkit.Require(w, errors.Is(err, context.DeadlineExceeded), "err = %v", err)
-		s.mu.Lock()
-		done := slices.Clone(s.done)
-		s.mu.Unlock()
+		_, _, done := s.pushed()
 		testkit.Check(w, slices.Equal(done, []float64{5, 10}), "progress = %v, want 5 and 10", done)
 		w.add("Write")
 		time.Sleep(2 * time.Minute)
@@ -280,9 +273,8 @@ func TestResources(t *testing.T) {
 		}
 		got := read("dibs://agents/Oracle/claims")
 		testkit.Check(w, got == `{"agent":"Oracle","claims":[]}`, "Oracle's claims: %s", got)
-		if got := read("dibs://tasks/" + w.task("Write")); !strings.HasPrefix(got, "# Write\n") {
-			w.Errorf("task: %s", got)
-		}
+		got = read("dibs://tasks/" + w.task("Write"))
+		testkit.Check(w, strings.HasPrefix(got, "# Write\n"), "task: %s", got)
 		for _, uri := range []string{"dibs://tasks/nothing", "dibs://tasks/T-99", "dibs://nothing"} {
 			if got := read(uri); !strings.HasPrefix(got, "error: ") || !strings.Contains(strings.ToLower(got), "not found") {
 				w.Errorf("%s: %s", uri, got)
@@ -294,8 +286,7 @@ func TestResources(t *testing.T) {
 	})
 }
 
-// TestAnothersTasks asks what another agent holds: that is none of the asker's, who does
-// not hear that it is.
+// TestAnothersTasks asks what another agent holds: that is none of the asker's, who does not hear that it is.
 func TestAnothersTasks(t *testing.T) {
 	inWorld(t, []string{"Write"}, func(w *world) {
 		oracle := w.connect(mcp.Options{Agent: "Oracle"})

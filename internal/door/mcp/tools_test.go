@@ -232,9 +232,7 @@ func TestNoTagsReachAModel(t *testing.T) {
 			}
 		}
 		w.person("Write "+hostile, status("CANCELLED"))
-		s.mu.Lock()
-		logs := strings.Join(s.logs, "\n")
-		s.mu.Unlock()
+		logs, _, _ := s.pushed()
 		testkit.Check(w, strings.Contains(logs, "CLAIM LOST") && !tags.MatchString(logs), "pushed: %s", logs)
 		said("the next answer", call(s, "list_tasks", nil))
 	})

@@ -36,8 +36,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testkit.RunInMemory(m)) }
 
-// world is a board, a daemon that works on it, and bridges that ask it, in a bubble of
-// virtual time.
+// world is a board, a daemon that works on it, and bridges that ask it, in a bubble of virtual time.
 type world struct {
 	*testing.T
 	notion  *emulator.Emulator
@@ -48,8 +47,7 @@ type world struct {
 	stop func()
 }
 
-// inWorld runs a test on a board with tasks of those titles, the first of which is the
-// most important, and with a daemon.
+// inWorld runs a test on a board with tasks of those titles, the first of which is the most important, and with a daemon.
 func inWorld(t *testing.T, titles []string, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -497,8 +495,7 @@ func TestHandshakes(t *testing.T) {
 	})
 }
 
-// FuzzLines sends anything: every line that comes back is a message, and nothing ends the
-// bridge before the end of its input.
+// FuzzLines sends anything: every line that comes back is a message, and nothing ends the bridge before the end of its input.
 func FuzzLines(f *testing.F) {
 	for _, line := range []string{
 		goodbye, `{}`, `[{}]`, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"claim_task","arguments":{"task":"x"}}}`,
@@ -564,4 +561,11 @@ func TestConformance(t *testing.T) {
 			t.Logf("%s", out)
 		})
 	}
+}
+
+// pushed is what the bridge has sent by itself.
+func (s *session) pushed() (logs string, uris []string, done []float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.logs, "\n"), slices.Clone(s.uris), slices.Clone(s.done)
 }

@@ -20,6 +20,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/claim/keepers"
 	"dibs/internal/door/server"
+	"dibs/internal/kit/clock"
 	"dibs/internal/reserve"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
@@ -182,44 +183,32 @@ func TestCallerGone(t *testing.T) {
 	})
 }
 
+// TestShutdown ends while a request of a minute is worked on, with time for it, and without.
 func TestShutdown(t *testing.T) {
-	waiting := func(ctx context.Context, _ broker.Caller, _ api.ClaimRequest) (api.Claim, error) {
-		select {
-		case <-ctx.Done():
-			return api.Claim{}, ctx.Err()
-		case <-time.After(time.Minute):
-			return held(), nil
-		}
-	}
 	for _, tt := range []struct {
-		name    string
-		grace   time.Duration
-		took    time.Duration
-		status  int
-		wantErr error
+		grace, took time.Duration
+		status      int
+		err         error
 	}{
-		{"in time", 2 * time.Minute, time.Minute, http.StatusCreated, nil},
-		{"too late", 10 * time.Second, 10 * time.Second, http.StatusServiceUnavailable, context.DeadlineExceeded},
+		{2 * time.Minute, time.Minute, 201, nil}, {10 * time.Second, 10 * time.Second, 503, context.DeadlineExceeded},
 	} {
-		served(t, tt.name, func(t *testing.T, f *fixture) {
-			f.broker.claim = waiting
+		served(t, tt.took.String(), func(t *testing.T, f *fixture) {
+			f.broker.claim = func(ctx context.Context, _ caller, _ api.ClaimRequest) (api.Claim, error) {
+				return held(), clock.Pause(ctx, time.Minute)
+			}
 			answers := make(chan answer, 1)
-			go func() { answers <- f.must("POST", "/v1/claims", `{"agent":"Sandman"}`) }()
+			go func() { answers <- f.must("POST", "/v1/claims", claimBody) }()
 			synctest.Wait()
-
 			begin := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), tt.grace)
 			defer cancel()
 			err := f.server.Shutdown(ctx)
-			testkit.Check(t, errors.Is(err, tt.wantErr), "Shutdown = %v, want %v", err, tt.wantErr)
-			took := time.Since(begin)
-			testkit.Check(t, took >= tt.took && took <= tt.took+2*time.Second, "Shutdown took %v, want %v", took, tt.took)
-			got := <-answers
+			took, got := time.Since(begin), <-answers
+			testkit.Check(t, errors.Is(err, tt.err) && took >= tt.took && took <= tt.took+2*time.Second, "Shutdown = %v after %v", err, took)
 			testkit.Check(t, got.status == tt.status, "the request was answered %d %s, want %d", got.status, got.body, tt.status)
-			if got.status == http.StatusServiceUnavailable {
-				if p := problemIn(t, got); p.Code != api.CodeStopping || got.header.Get("Retry-After") != "1" {
-					t.Errorf("answered %s, want code stopping and a Retry-After", got.body)
-				}
+			if tt.err != nil {
+				p := problemIn(t, got)
+				testkit.Check(t, p.Code == api.CodeStopping && got.header.Get("Retry-After") == "1", "answered %s", got.body)
 			}
 			testkit.Refused(f.ask(t.Context(), "GET", "/v1/status", ""))(t)
 		})
@@ -411,9 +400,8 @@ func TestMetricsOnly(t *testing.T) {
 			{"GET", "/openapi.json", nil, 404, string(api.CodeNoRoute)},
 		} {
 			got, err := exchange(t.Context(), open.Dial, tt.method, tt.path, "", tt.header...)
-			if err != nil || got.status != tt.status || !strings.Contains(got.body, tt.want) {
-				t.Errorf("%s %s %v: answered %d %q, %v; want %d %q", tt.method, tt.path, tt.header, got.status, got.body, err, tt.status, tt.want)
-			}
+			testkit.Check(t, err == nil && got.status == tt.status && strings.Contains(got.body, tt.want),
+				"%s %s %v: answered %d %q, %v; want %d %q", tt.method, tt.path, tt.header, got.status, got.body, err, tt.status, tt.want)
 		}
 		for range 600 { // shut nobody out, see TestSlowStrangersGiveWay
 			conn := testkit.Got(open.Dial(t.Context()))(t)
@@ -625,9 +613,8 @@ func TestProcessKeepsAClaim(t *testing.T) {
 				by = with.(broker.Caller)
 				return held(), nil
 			}
-			if got := f.must("POST", path, body); got.status >= 300 || by.Process != me {
-				t.Errorf("answered %d %s, to be kept by %v", got.status, got.body, by.Process)
-			}
+			got := f.must("POST", path, body)
+			testkit.Check(t, got.status < 300 && by.Process == me, "answered %d %s, to be kept by %v", got.status, got.body, by.Process)
 		})
 	}
 }

@@ -96,17 +96,10 @@ func TestRepeated(t *testing.T) {
 			second := f.must("POST", tt.path, tt.body, withKey...)
 			testkit.Check(t, first.status == tt.status && second.status == tt.status && first.body == second.body,
 				"answered %d %s, then %d %s; want %d twice", first.status, first.body, second.status, second.body, tt.status)
-			if more := asked - once; tt.again && more != once || !tt.again && more != 0 {
-				t.Errorf("the broker was asked %d times, then %d", once, asked-once)
-			}
-			got, want := second.header.Get("Content-Type"), first.header.Get("Content-Type")
-			testkit.Check(t, got == want, "the second answer has Content-Type %q, the first %q", got, want)
-			if got := first.header.Get("Idempotency-Replayed"); got != "" {
-				t.Errorf("the first answer says Idempotency-Replayed: %s", got)
-			}
-			if got := second.header.Get("Idempotency-Replayed"); (got == "true") == tt.again {
-				t.Errorf("the second answer says Idempotency-Replayed: %q", got)
-			}
+			testkit.Check(t, asked == once+map[bool]int{true: once}[tt.again], "the broker was asked %d times, then %d", once, asked-once)
+			testkit.Check(t, second.header.Get("Content-Type") == first.header.Get("Content-Type"), "of another type: %v", second.header)
+			was, is := first.header.Get("Idempotency-Replayed"), second.header.Get("Idempotency-Replayed")
+			testkit.Check(t, was == "" && (is == "true") != tt.again, "the answers say Idempotency-Replayed: %q, %q", was, is)
 			testkit.Check(t, f.keys.Has("k 1") != tt.again, "the key is remembered: %v", !tt.again)
 		})
 	}
@@ -386,9 +379,8 @@ func TestFailedAfterGrant(t *testing.T) {
 			got := f.must("POST", "/v1/claims", claimBody, withKey...)
 			testkit.Check(t, got.status == 500, "answered %d, want 500", got.status)
 			f.keys.Lose(nil)
-			if got := f.must("POST", "/v1/claims", claimBody, withKey...); got.status != 201 || got.body != heldJSON+"\n" {
-				t.Errorf("answered %d %s, want the claim", got.status, got.body)
-			}
+			got = f.must("POST", "/v1/claims", claimBody, withKey...)
+			testkit.Check(t, got.status == 201 && got.body == heldJSON+"\n", "answered %d %s, want the claim", got.status, got.body)
 		})
 	}
 }
@@ -404,9 +396,8 @@ func TestKeyAfterPanic(t *testing.T) {
 		}
 		got := f.must("POST", "/v1/sweep", "", withKey...)
 		testkit.Check(t, got.status == 500, "answered %d, want 500", got.status)
-		if got := f.must("POST", "/v1/sweep", "", withKey...); got.status != 200 {
-			t.Errorf("answered %d %s, want 200", got.status, got.body)
-		}
+		got = f.must("POST", "/v1/sweep", "", withKey...)
+		testkit.Check(t, got.status == 200, "answered %d %s, want 200", got.status, got.body)
 	})
 }
 
@@ -433,8 +424,7 @@ func TestUnansweredAdd(t *testing.T) {
 	})
 }
 
-// What decides the answer to a request reaches the broker: whose it is, and where it came in. Two
-// users may use one key.
+// What decides the answer to a request reaches the broker: whose it is, and where it came in. Two users may use one key.
 func TestWhatIsAskedArrives(t *testing.T) {
 	for _, tt := range []struct{ method, path, body, want string }{
 		{"GET", "/v1/claims?agent=Sandman", "", "ListClaims of &{Sandman}, at one, key  of -1"},
@@ -644,16 +634,14 @@ func TestOwingIsBounded(t *testing.T) {
 			}
 			testkit.Require(t, done == 200+i, "%s: %d were done, want %d", r.path, done, 200+i)
 			time.Sleep(time.Duration(p.RetryAfter) * time.Second)
-			if got := f.must("POST", r.path, r.body, api.KeyHeader, key); got.status >= 300 {
-				t.Errorf("%s, after the wait: answered %d %s", r.path, got.status, got.body)
-			}
+			got = f.must("POST", r.path, r.body, api.KeyHeader, key)
+			testkit.Check(t, got.status < 300, "%s, after the wait: answered %d %s", r.path, got.status, got.body)
 		}
 		// An answer that was given is given again at any time, and counts for nothing.
 		got := f.must("POST", requests[0].path, requests[0].body, api.KeyHeader, "key0")
 		testkit.Check(t, got.header.Get(api.ReplayedHeader) == "true", "a repetition was answered %d %s", got.status, got.body)
 		// Nothing else is held up.
-		if got := f.must("POST", "/v1/claims/"+string(claimID)+"/release", ""); got.status >= 300 {
-			t.Errorf("a release was answered %d %s", got.status, got.body)
-		}
+		got = f.must("POST", "/v1/claims/"+string(claimID)+"/release", "")
+		testkit.Check(t, got.status < 300, "a release was answered %d %s", got.status, got.body)
 	})
 }

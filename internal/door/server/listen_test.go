@@ -68,14 +68,9 @@ func tryListen(path, group string) error {
 func TestListenModes(t *testing.T) {
 	path := socketPath(t)
 	l := listen(t, path)
-	for name, want := range map[string]fs.FileMode{
-		path:               fs.ModeSocket | 0o600,
-		filepath.Dir(path): fs.ModeDir | 0o700,
-	} {
-		info := testkit.Got(os.Stat(name))(t)
-		if info.Mode() != want {
-			t.Errorf("%s has mode %v, want %v", name, info.Mode(), want)
-		}
+	for name, want := range map[string]fs.FileMode{path: fs.ModeSocket | 0o600, filepath.Dir(path): fs.ModeDir | 0o700} {
+		mode := testkit.Got(os.Stat(name))(t).Mode()
+		testkit.Check(t, mode == want, "%s has mode %v, want %v", name, mode, want)
 	}
 	testkit.Must(t, l.Close())
 	_, err := os.Stat(path)
@@ -117,35 +112,20 @@ func TestListenOnStale(t *testing.T) {
 
 // TestListenOnOther refuses to take the place of what is not a stale socket.
 func TestListenOnOther(t *testing.T) {
-	t.Run("file", func(t *testing.T) {
-		path := socketPath(t)
-		testkit.Must(t, os.Mkdir(filepath.Dir(path), 0o700))
-		testkit.Must(t, os.WriteFile(path, []byte("precious"), 0o600))
-		testkit.Refused(server.Listen(path, ""))(t, path+" is there and is not a socket")
-		if data, err := os.ReadFile(path); string(data) != "precious" {
-			t.Errorf("the file holds %q, %v", data, err)
-		}
-	})
-	t.Run("socket of another kind", func(t *testing.T) {
-		path := socketPath(t)
-		testkit.Must(t, os.Mkdir(filepath.Dir(path), 0o700))
-		packets := testkit.Got(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"}))(t)
-		defer packets.Close()
-		testkit.Refused(server.Listen(path, ""))(t, "cannot be told")
-		if _, err := os.Stat(path); err != nil {
-			t.Errorf("the socket is gone: %v", err)
-		}
-	})
-	t.Run("directory that cannot be made", func(t *testing.T) {
-		path := socketPath(t)
-		testkit.Must(t, os.WriteFile(filepath.Dir(path), nil, 0o600))
-		_, err := server.Listen(path, "")
-		testkit.Check(t, err != nil && strings.Contains(err.Error(), "the directory of the socket: "), "Listen = %v", err)
-	})
-	t.Run("path too long", func(t *testing.T) {
-		path := filepath.Join(socketPath(t), strings.Repeat("s", 120))
-		testkit.Refused(server.Listen(path, ""))(t, path)
-	})
+	path := socketPath(t)
+	testkit.Must(t, os.WriteFile(filepath.Dir(path), nil, 0o600))
+	testkit.Refused(server.Listen(path, ""))(t, "the directory of the socket: ")
+	testkit.Refused(server.Listen(filepath.Join(socketPath(t), strings.Repeat("s", 120)), ""))(t, strings.Repeat("s", 120))
+
+	path = socketPath(t)
+	testkit.Must(t, errors.Join(os.Mkdir(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("precious"), 0o600)))
+	testkit.Refused(server.Listen(path, ""))(t, path+" is there and is not a socket")
+	testkit.Check(t, string(testkit.Got(os.ReadFile(path))(t)) == "precious", "the file is another one")
+	testkit.Must(t, os.Remove(path))
+	packets := testkit.Got(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"}))(t)
+	defer packets.Close()
+	testkit.Refused(server.Listen(path, ""))(t, "cannot be told")
+	testkit.Got(os.Stat(path))(t)
 }
 
 // TestCaller serves on a real socket, where the kernel says who calls.
@@ -167,7 +147,6 @@ func TestCaller(t *testing.T) {
 	if uid == -1 {
 		return
 	}
-
 	// Each user has keys of their own. No user is known of a pipe.
 	ask := map[string]func() (answer, error){
 		"a pipe":   func() (answer, error) { return f.ask(t.Context(), "POST", "/v1/sweep", "", withKey...) },
@@ -199,8 +178,7 @@ func fewFiles(t *testing.T, n uint64) {
 	t.Cleanup(func() { unix.Setrlimit(unix.RLIMIT_NOFILE, &before) })
 }
 
-// TestTooManyConnections opens as many connections as there may be, with many files and with few,
-// and asks on one more.
+// TestTooManyConnections opens as many connections as there may be, with many files and with few, and asks on one more.
 func TestTooManyConnections(t *testing.T) {
 	t.Run("many files", func(t *testing.T) { tooManyConnections(t, 512) })
 	t.Run("few files", func(t *testing.T) {
@@ -231,16 +209,14 @@ func tooManyConnections(t *testing.T, most int) {
 		if n := strings.Count(f.logged(), "too many connections"); n != 1 {
 			t.Errorf("logged %d times, want once: %s", n, f.logged())
 		}
-
 		// Who was let in is served, and makes room.
 		go io.WriteString(open[0], "POST /v1/sweep HTTP/1.1\r\nHost: dibs\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 		resp, err := http.ReadResponse(bufio.NewReader(open[0]), nil)
 		testkit.Check(t, err == nil && resp.StatusCode == 200, "one that was let in was answered %v, %v", resp, err)
 		open[0].Close()
 		synctest.Wait()
-		if got := f.must("POST", "/v1/sweep", "{}"); got.status != 200 {
-			t.Errorf("with room again: answered %d %s, want 200", got.status, got.body)
-		}
+		got = f.must("POST", "/v1/sweep", "{}")
+		testkit.Check(t, got.status == 200, "with room again: answered %d %s, want 200", got.status, got.body)
 	})
 }
 
@@ -293,8 +269,7 @@ func TestStrangersAmongMembers(t *testing.T) {
 	})
 }
 
-// TestProcessesOfAMember has another member say of a process that it lives, that it cannot see it, and
-// that there is none.
+// TestProcessesOfAMember has another member say of a process that it lives, that it cannot see it, and that there is none.
 func TestProcessesOfAMember(t *testing.T) {
 	for name, tt := range map[string]struct {
 		says string
@@ -343,8 +318,7 @@ func TestWebhooksFromTheOutside(t *testing.T) {
 		for _, tt := range []struct {
 			what, send string
 			pause      time.Duration // before the rest
-			rest       string
-			want       string
+			rest, want string
 			most       time.Duration
 			heard      string
 		}{
@@ -380,9 +354,8 @@ func TestWebhooksFromTheOutside(t *testing.T) {
 			}
 			took := time.Since(began)
 			conn.Close()
-			if status != tt.want || took > tt.most || got != tt.heard {
-				t.Errorf("%s: answered %q after %v, heard %q; want %q within %v, heard %q", tt.what, status, took, got, tt.want, tt.most, tt.heard)
-			}
+			testkit.Check(t, status == tt.want && took <= tt.most && got == tt.heard,
+				"%s: answered %q after %v, heard %q; want %q within %v, heard %q", tt.what, status, took, got, tt.want, tt.most, tt.heard)
 			synctest.Wait()
 		}
 		h.Shutdown(t.Context())
@@ -463,9 +436,8 @@ func TestRefusedPosts(t *testing.T) {
 			}
 		}
 		ask("GET", "/notion")
-		if got := h.Refused(); got.Request != "a request to /notion" || !strings.Contains(got.Reason, "redirect") {
-			t.Errorf("no post: %+v", got)
-		}
+		got = h.Refused()
+		testkit.Check(t, got.Request == "a request to /notion" && strings.Contains(got.Reason, "redirect"), "no post: %+v", got)
 		time.Sleep(time.Minute)
 		ask("POST", "/")
 		if n := strings.Count(log.String(), "a request to the webhook's address was refused"); n != 2 || strings.Contains(log.String(), "secret") {
@@ -481,36 +453,20 @@ func FuzzRequest(f *testing.F) {
 	for _, seed := range []struct{ method, path, media, key, body string }{
 		{"POST", "/v1/claims", "application/json", "", `{"agent":"Sandman"}`},
 		{"POST", "/v1/claims", "application/json; charset=utf-8", "k1", `{"agent":"Sandman","task":"11111111222233334444555555555555","timeout_minutes":30,"wait_seconds":0.5}`},
-		{"POST", "/v1/claims", "application/json", "k1", `{"agent":"Oracle","wait_seconds":1e308}`},
-		{"POST", "/v1/claims", "application/json", "", `{"agent":"Oracle","timeout_minutes":9223372036854775807}`},
 		{"POST", "/v1/claims", "application/json", "", `{"agent":"\u0000\ud800","task":"","extra":[{}]}`},
 		{"POST", "/v1/claims", "application/x-www-form-urlencoded", "", `agent=Sandman`},
 		{"POST", "/v1/claims", "", "", `{}`},
-		{"POST", "/v1/claims", "application/json", "", `[[[[`},
 		{"GET", "/v1/claims?agent=Sandman", "", "", ""},
-		{"GET", claims, "", "", ""},
-		{"GET", claims + "?wait=60s&after=-1", "", "", ""},
 		{"GET", claims + "?wait=-1ns&after=9223372036854775808", "", "", ""},
-		{"GET", "/v1/claims/mine?agent=", "", "", ""},
-		{"POST", claims + "/renew", "", "k2", ""},
 		{"POST", "/v1/claims/mine/renew", "application/json", "k2", `{"agent":"Sandman"}`},
-		{"POST", claims + "/complete", "application/json", "", `{"summary":"done\r\n\u2028"}`},
 		{"POST", claims + "/release", "application/json", "", `{"reason":null}`},
-		{"POST", claims + "/block", "application/json", "", `null`},
 		{"POST", claims + "/fail", "application/json", "", `{"reopen":"yes"}`},
-		{"GET", "/v1/tasks?status=OPEN&ready=true&limit=5", "", "", ""},
 		{"GET", "/v1/tasks?status=open&limit=-1&nonsense=%zz", "", "", ""},
 		{"GET", "/v1/tasks/" + string(taskID), "", "", ""},
-		{"GET", "/v1/tasks/%00", "", "", ""},
 		{"GET", "/v1/events?after=0&follow=false", "", "", ""},
-		{"GET", "/v1/events?task=" + string(taskID), "", "", ""},
-		{"POST", "/v1/sweep", "", "", ""},
 		{"POST", "/v1/sync", "application/json", "", `{"full":true}`},
 		{"GET", "/v1/status", "", "", ""},
-		{"GET", "/v1/log?limit=3&claim=" + string(claimID), "", "", ""},
-		{"GET", "/openapi.json", "", "", ""},
 		{"PATCH", "//v1/../v1/claims", "", "", ""},
-		{"OPTIONS", "/", "", "", "x"},
 		{"HEAD", "/v1/nowhere", "", "", ""},
 	} {
 		f.Add(seed.method, seed.path, seed.media, seed.key, seed.body)
@@ -562,8 +518,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// checkAnswer checks the form of an answer, and that nothing is called the
-// daemon's fault.
+// checkAnswer checks the form of an answer, and that nothing is called the daemon's fault.
 func checkAnswer(t *testing.T, req *http.Request, resp *http.Response) {
 	t.Helper()
 	data, err := io.ReadAll(resp.Body)
@@ -590,8 +545,7 @@ func checkAnswer(t *testing.T, req *http.Request, resp *http.Response) {
 	}
 }
 
-// easygoing is a broker that grants whatever it is asked for, at once, and reports what it should
-// not have been asked.
+// easygoing is a broker that grants whatever it is asked for, at once, and reports what it should not have been asked.
 func easygoing(t *testing.T) *fake {
 	f := newFake(t)
 	f.claim = func(_ context.Context, _ broker.Caller, r api.ClaimRequest) (api.Claim, error) {

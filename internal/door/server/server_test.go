@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -73,8 +74,7 @@ func (b *logBuffer) String() string {
 	return b.all.String()
 }
 
-// start serves on connections without sockets until the test ends. listed are the
-// users that the configuration names.
+// start serves on connections without sockets until the test ends. listed are the users that the configuration names.
 func start(t *testing.T, listed ...int) *fixture {
 	t.Helper()
 	f := &fixture{t: t, broker: newFake(t), keys: newMemory(t), pipe: server.NewPipe(), log: new(logBuffer)}
@@ -130,8 +130,7 @@ func (f *fixture) ask(ctx context.Context, method, path, body string, header ...
 	return exchange(ctx, f.pipe.Dial, method, path, body, header...)
 }
 
-// dialer connects, as the thread's user, for a request that is made from
-// another thread.
+// dialer connects, as the thread's user, for a request that is made from another thread.
 func dialer(path string) func(context.Context) (net.Conn, error) {
 	conn, err := net.Dial("unix", path)
 	return func(context.Context) (net.Conn, error) { return conn, err }
@@ -411,68 +410,61 @@ const unknown = -1
 // newMemory returns an empty memory.
 func newMemory(t testing.TB) *memory { return &memory{t: t, rows: make(map[ownKey]*row)} }
 
-// BeginRequest begins a request.
-func (k *memory) BeginRequest(ctx context.Context, uid int, key, fingerprint string, _ time.Time) (*outbox.Answer, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
+// with does something to the request of a key, unless the context has ended.
+func (k *memory) with(ctx context.Context, uid int, key string, do func(r *row)) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	r, ok := k.rows[ownKey{uid, key}]
-	switch {
-	case !ok:
-		k.rows[ownKey{uid, key}] = &row{fingerprint: fingerprint}
-		return nil, nil
-	case r.fingerprint != fingerprint:
-		return nil, outbox.ErrReused
-	case r.answer == nil && !r.interrupted && r.claim == "":
-		k.t.Errorf("key %q is begun while its first request is in flight", key)
-		return nil, outbox.ErrUnanswered
-	case r.answer == nil:
-		return nil, outbox.ErrUnanswered
+	if ctx.Err() == nil {
+		do(k.rows[ownKey{uid, key}])
 	}
-	return r.answer, nil
+	return ctx.Err()
+}
+
+// BeginRequest begins a request.
+func (k *memory) BeginRequest(ctx context.Context, uid int, key, fingerprint string, _ time.Time) (a *outbox.Answer, err error) {
+	gone := k.with(ctx, uid, key, func(r *row) {
+		switch {
+		case r == nil:
+			k.rows[ownKey{uid, key}] = &row{fingerprint: fingerprint}
+		case r.fingerprint != fingerprint:
+			err = outbox.ErrReused
+		case r.answer == nil:
+			testkit.Check(k.t, r.interrupted || r.claim != "", "key %q is begun while its first request is in flight", key)
+			err = outbox.ErrUnanswered
+		default:
+			a = r.answer
+		}
+	})
+	return a, cmp.Or(gone, err)
 }
 
 // FinishRequest stores the answer.
 func (k *memory) FinishRequest(ctx context.Context, uid int, key string, a outbox.Answer) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if r, ok := k.rows[ownKey{uid, key}]; !ok || r.answer != nil {
-		k.t.Errorf("key %q gets an answer, and needs none", key)
-	} else {
+	return k.with(ctx, uid, key, func(r *row) {
+		if r == nil || r.answer != nil {
+			k.t.Errorf("key %q gets an answer, and needs none", key)
+			return
+		}
 		r.answer = &a
-	}
-	return nil
+	})
 }
 
 // DropRequest forgets the request.
 func (k *memory) DropRequest(ctx context.Context, uid int, key string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	r, ok := k.rows[ownKey{uid, key}]
-	testkit.Check(k.t, ok && r.answer == nil, "key %q is dropped, and has nothing to drop", key)
-	delete(k.rows, ownKey{uid, key})
-	return nil
+	return k.with(ctx, uid, key, func(r *row) {
+		testkit.Check(k.t, r != nil && r.answer == nil, "key %q is dropped, and has nothing to drop", key)
+		delete(k.rows, ownKey{uid, key})
+	})
 }
 
 // RequestMade returns what was made for the request.
-func (k *memory) RequestMade(ctx context.Context, uid int, key string) (string, error) {
-	if err := ctx.Err(); err != nil {
-		return "", err
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if r, ok := k.rows[ownKey{uid, key}]; ok && k.lost == nil {
-		return string(r.claim), nil
-	}
-	return "", k.lost
+func (k *memory) RequestMade(ctx context.Context, uid int, key string) (made string, err error) {
+	gone := k.with(ctx, uid, key, func(r *row) {
+		if err = k.lost; r != nil && err == nil {
+			made = string(r.claim)
+		}
+	})
+	return made, cmp.Or(gone, err)
 }
 
 // Bind notes that the claim was made for the request of that key.

@@ -94,11 +94,9 @@ func TestConnectAndUndo(t *testing.T) {
 			again := do(t, client, place(home), false)
 			testkit.Check(t, again == nil, "the second time %v changed", again)
 			do(t, client, place(home), true)
-			left := tree(t, home)
-			testkit.Check(t, len(left) == 0, "left: %v", left)
-			if again := do(t, client, place(home), true); again != nil {
-				t.Errorf("taken out twice: %v", again)
-			}
+			testkit.Same(t, map[string]string{}, tree(t, home), "left")
+			again = do(t, client, place(home), true)
+			testkit.Check(t, again == nil, "taken out twice: %v", again)
 		})
 	}
 }
@@ -162,14 +160,12 @@ func TestLeftAlone(t *testing.T) {
 		{"codex", ".codex/config.toml", "= 1", "not TOML"},
 		{"codex", ".codex/config.toml", "hooks = 1\n", "cannot be added"},
 	} {
-		home := t.TempDir()
-		put(t, filepath.Join(home, c.path), c.text)
+		home := homeWith(t, c.path, c.text)
 		testkit.Refused(connect.Plan(c.client, place(home), false))(t, c.want, c.path)
 	}
 }
 
-// Settings are often links into a repository. They stay links, with the same mode, also to a file that
-// is not there yet.
+// Settings are often links into a repository. They stay links, with the same mode, also to a file that is not there yet.
 func TestLinksStay(t *testing.T) {
 	for _, there := range []bool{true, false} {
 		home, repo := t.TempDir(), t.TempDir()
@@ -187,8 +183,7 @@ func TestLinksStay(t *testing.T) {
 	}
 }
 
-// The repository's hook runs our part first and then the rest, refuses what ours refuses, and
-// passes without dibs.
+// The repository's hook runs our part first and then the rest, refuses what ours refuses, and passes without dibs.
 func TestGit(t *testing.T) {
 	p, fake := repository(t), filepath.Join(t.TempDir(), "dibs")
 	repo := p.Project
@@ -231,8 +226,7 @@ func TestGit(t *testing.T) {
 	refused(t, "git", project(t.TempDir()), "repository")
 }
 
-// The server and the hooks ask the daemon that was named. Another one takes its place, and what a
-// person added stays.
+// The server and the hooks ask the daemon that was named. Another one takes its place, and what a person added stays.
 func TestNamedDaemon(t *testing.T) {
 	named := func(home, socket string) connect.Place {
 		p := place(home)
@@ -263,21 +257,18 @@ func TestNamedDaemon(t *testing.T) {
 		testkit.Check(t, command == "/opt/bin/dibs" && diff == "", "%s: %s (-want +got):\n%s", client, command, diff)
 		again := do(t, client, named(home, "/a.sock"), false)
 		testkit.Check(t, again == nil, "%s: connected twice: %v", client, again)
-		if again := do(t, client, func() connect.Place { p := named(home, ""); p.Flags = nil; return p }(), false); again != nil {
-			t.Errorf("%s: without a name %v changed", client, again)
-		}
+		again = do(t, client, func() connect.Place { p := named(home, ""); p.Flags = nil; return p }(), false)
+		testkit.Check(t, again == nil, "%s: without a name %v changed", client, again)
 		for name, was := range tree(t, home) {
 			put(t, filepath.Join(home, name), strings.Replace(was, `"/a.sock"`, `"/a.sock", "--agent", "Sandman"`, 1))
 		}
 		part := named(home, "/a.sock")
 		part.Flags = part.Flags[:1]
-		if again := do(t, client, part, false); again != nil {
-			t.Errorf("%s: with a part of the names %v changed", client, again)
-		}
+		again = do(t, client, part, false)
+		testkit.Check(t, again == nil, "%s: with a part of the names %v changed", client, again)
 		do(t, client, named(home, "/b.sock"), false)
-		if again := do(t, client, named(home, "/b.sock"), false); again != nil {
-			t.Errorf("%s: the other one twice: %v", client, again)
-		}
+		again = do(t, client, named(home, "/b.sock"), false)
+		testkit.Check(t, again == nil, "%s: the other one twice: %v", client, again)
 		_, args = server(home, client)
 		testkit.Check(t, args[4] == "/b.sock" && args[6] == "Sandman", "%s: args %q", client, args)
 		var all strings.Builder
@@ -289,12 +280,10 @@ func TestNamedDaemon(t *testing.T) {
 			t.Errorf("%s: it is\n%s", client, text)
 		}
 		do(t, client, named(home, "/c.sock"), true)
-		left := tree(t, home)
-		testkit.Check(t, len(left) == 0, "%s: left %v", client, left)
+		testkit.Same(t, map[string]string{}, tree(t, home), "left")
 	}
 	// A server that a person gave Codex is not ours to edit: it says what is missing.
-	home := t.TempDir()
-	put(t, filepath.Join(home, ".codex/config.toml"), "[mcp_servers.dibs]\ncommand = \"/opt/bin/dibs\"\nargs = [\"mcp\"]\n")
+	home := homeWith(t, ".codex/config.toml", "[mcp_servers.dibs]\ncommand = \"/opt/bin/dibs\"\nargs = [\"mcp\"]\n")
 	testkit.Refused(connect.Plan("codex", named(home, "/a.sock"), false))(t, `give it the args "mcp", "--config", "/etc/it's.yaml", "--socket", "/a.sock"`)
 	// git
 	p := repository(t)
@@ -329,15 +318,13 @@ func TestHere(t *testing.T) {
 	got := at("claude")
 	testkit.Check(t, got == (connect.Standing{Here: true, Connected: true, Current: true}), "connected: %+v", got)
 	p.Dibs = "/opt/dibs"
-	if got := at("claude"); got != (connect.Standing{Here: true, Connected: true}) {
-		t.Errorf("connected by another dibs: %+v", got)
-	}
+	got = at("claude")
+	testkit.Check(t, got == (connect.Standing{Here: true, Connected: true}), "connected by another dibs: %+v", got)
 	t.Setenv("PATH", home)
 	put(t, filepath.Join(home, "codex"), "")
 	testkit.Must(t, os.Chmod(filepath.Join(home, "codex"), 0o755))
-	if got := at("codex"); !got.Here {
-		t.Errorf("on the path: %+v", got)
-	}
+	got = at("codex")
+	testkit.Check(t, got.Here, "on the path: %+v", got)
 }
 
 // On macOS, Claude Code's sandbox is made to allow the daemon's socket, and nothing else.
@@ -357,7 +344,7 @@ func TestSandbox(t *testing.T) {
 		p.Socket = socket
 		path := filepath.Join(home, name)
 		put(t, path, before)
-		exact(t, "claude", p, path, []byte(before))
+		testkit.Must(t, exact("claude", p, path, []byte(before)))
 		do(t, "claude", p, false)
 		plain := testkit.Got(hujson.Standardize([]byte(tree(t, home)[name])))(t)
 		testkit.Same(t, any(want), parse(t, string(plain))["sandbox"], "%q", before)
@@ -481,4 +468,12 @@ func TestGitHookThatIsNoFile(t *testing.T) {
 	testkit.Must(t, os.MkdirAll(hooks, 0o755))
 	testkit.Must(t, syscall.Mkfifo(filepath.Join(hooks, "pre-commit"), 0o755))
 	refused(t, "git", p, "pre-commit is not a file")
+}
+
+// homeWith returns a home directory with one file.
+func homeWith(t testing.TB, path, text string) string {
+	t.Helper()
+	home := t.TempDir()
+	put(t, filepath.Join(home, path), text)
+	return home
 }

@@ -57,8 +57,7 @@ func refused(t testing.TB, client string, p connect.Place, want ...string) {
 	}
 }
 
-// Nothing outside of the project is written or removed, even if a file or a folder is a link,
-// broken or not.
+// Nothing outside of the project is written or removed, even if a file or a folder is a link, broken or not.
 func TestProjectIsNotLeft(t *testing.T) {
 	for client, names := range map[string][]string{
 		"claude": {".mcp.json", ".claude", ".claude/settings.json", ".claude/skills", ".claude/skills/dibs", ".claude/skills/dibs/SKILL.md"},
@@ -93,8 +92,7 @@ func TestProjectIsNotLeft(t *testing.T) {
 
 // A relative link is resolved like the system does: from the folder in which it really is.
 func TestRelativeLinkOut(t *testing.T) {
-	home := t.TempDir()
-	put(t, filepath.Join(home, ".bashrc"), "mine")
+	home := homeWith(t, ".bashrc", "mine")
 	dir := filepath.Join(home, "src", "project")
 	link(t, "../../../../../.bashrc", filepath.Join(dir, ".claude", "skills", "dibs", "SKILL.md"))
 	refused(t, "claude", project(dir), "SKILL.md leads out of", ".bashrc")
@@ -175,8 +173,7 @@ func TestNoFile(t *testing.T) {
 			refused(t, client, place(home), what)
 		}
 	}
-	home := t.TempDir()
-	put(t, filepath.Join(home, ".claude"), "a file")
+	home := homeWith(t, ".claude", "a file")
 	refused(t, "claude", place(home), ".claude/settings.json", "a part of its path is a file")
 }
 
@@ -189,48 +186,27 @@ func TestPlanChangesNothing(t *testing.T) {
 		}
 	}
 	testkit.Must(t, filepath.WalkDir(home, func(path string, _ fs.DirEntry, err error) error {
-		if path != home {
-			t.Errorf("there is %s", path)
-		}
+		testkit.Check(t, path == home, "there is %s", path)
 		return err
 	}))
 }
 
-// exact connects and undoes, each twice, and compares the bytes.
-func exact(t interface {
-	Helper()
-	Fatalf(string, ...any)
-}, client string, p connect.Place, path string, before []byte) {
-	t.Helper()
-	err := os.MkdirAll(filepath.Dir(path), 0o755)
-	if err != nil {
-		t.Fatalf("%v", err)
+// exact connects and undoes, each twice, and returns what is wrong with the bytes.
+func exact(client string, p connect.Place, path string, before []byte) error {
+	if err := errorsOf(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, before, 0o755)); err != nil {
+		return err
 	}
-	if err := os.WriteFile(path, before, 0o755); err != nil {
-		t.Fatalf("%v", err)
-	}
-	var connected []byte
 	for i, undo := range []bool{false, false, true, true} {
 		changes, err := connect.Plan(client, p, undo)
 		if err == nil {
 			err = connect.Apply(changes)
 		}
-		if err != nil {
-			t.Fatalf("undo %v of %q: %v", undo, before, err)
-		}
-		if i%2 == 1 && len(changes) > 0 {
-			t.Fatalf("undo %v of %q, the second time: %s changed", undo, before, changes[0].Path)
-		}
-		if !undo {
-			connected, _ = os.ReadFile(path)
-			if bytes.Equal(connected, before) {
-				t.Fatalf("%q is not changed", before)
-			}
+		after, _ := os.ReadFile(path)
+		if err != nil || i%2 == 1 && len(changes) > 0 || undo != bytes.Equal(after, before) {
+			return fmt.Errorf("undo %v of %q, time %d: it is %q, %d changes, %w", undo, before, i%2, after, len(changes), err)
 		}
 	}
-	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
-		t.Fatalf("%v, afterwards it is\n%q, before\n%q, connected\n%q", err, after, before, connected)
-	}
+	return nil
 }
 
 // Undo restores the same bytes.
@@ -247,17 +223,17 @@ func TestUndoIsExact(t *testing.T) {
 		for _, name := range map[string][]string{"claude": {".claude.json", ".claude/settings.json"}, "cursor": {".cursor/mcp.json", ".cursor/hooks.json"}}[client] {
 			for _, text := range json {
 				home := t.TempDir()
-				exact(t, client, place(home), filepath.Join(home, name), []byte(text))
+				testkit.Must(t, exact(client, place(home), filepath.Join(home, name), []byte(text)))
 			}
 		}
 	}
 	for _, text := range []string{"", "\n", "# mine", "a = 1", "a = 1\n", "a = 1\n\n", "a = 1\r\n", "[b]\nc = 1\n"} {
 		home := t.TempDir()
-		exact(t, "codex", place(home), filepath.Join(home, ".codex", "config.toml"), []byte(text))
+		testkit.Must(t, exact("codex", place(home), filepath.Join(home, ".codex", "config.toml"), []byte(text)))
 	}
 	for _, text := range []string{"#!/bin/sh\n", "#!/bin/sh\necho mine", "#!/bin/bash\n\necho mine\n", "#!/bin/sh\r\necho\r\n"} {
 		p := repository(t)
-		exact(t, "git", p, filepath.Join(p.Project, ".git", "hooks", "pre-commit"), []byte(text))
+		testkit.Must(t, exact("git", p, filepath.Join(p.Project, ".git", "hooks", "pre-commit"), []byte(text)))
 	}
 }
 
@@ -302,7 +278,9 @@ func TestUndoOfAnythingIsExact(t *testing.T) {
 		defer os.Remove(path)
 		p := place(home)
 		p.Socket = rapid.SampledFrom([]string{"", "/s"}).Draw(t, "socket")
-		exact(t, client, p, path, []byte(text))
+		if err := exact(client, p, path, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
 	})
 }
 
@@ -315,8 +293,7 @@ func TestTwice(t *testing.T) {
 		{".claude/settings.json", `{"hooks": {}, "hooks": {}}`, "hooks"},
 		{".claude/settings.json", `{"hooks": {"Stop": [], "Stop": []}}`, "Stop"},
 	} {
-		home := t.TempDir()
-		put(t, filepath.Join(home, c.path), c.text)
+		home := homeWith(t, c.path, c.text)
 		for _, undo := range []bool{false, true} {
 			if _, err := connect.Plan("claude", place(home), undo); (err == nil || !strings.Contains(err.Error(), `"`+c.name+`" is twice in it`)) && !(undo && c.name == "command") {
 				t.Errorf("%s, undo %v: %v", c.text, undo, err)
@@ -328,8 +305,7 @@ func TestTwice(t *testing.T) {
 // If a change fails, all files are as before.
 func TestAllOrNothing(t *testing.T) {
 	for _, undo := range []bool{false, true} {
-		home := t.TempDir()
-		put(t, filepath.Join(home, ".claude.json"), `{"mine": 1}`)
+		home := homeWith(t, ".claude.json", `{"mine": 1}`)
 		if undo {
 			do(t, "claude", place(home), false)
 		}
@@ -384,8 +360,7 @@ const skillPath = ".claude/skills/dibs/SKILL.md"
 func TestAnotherSkill(t *testing.T) {
 	for client, path := range map[string]string{"claude": skillPath, "codex": ".agents/skills/dibs/SKILL.md", "cursor": ".cursor/skills/dibs/SKILL.md"} {
 		for _, text := range []string{"---\nname: dibs\n---\nMy own.\n", ""} {
-			home := t.TempDir()
-			put(t, filepath.Join(home, path), text)
+			home := homeWith(t, path, text)
 			testkit.Refused(connect.Plan(client, place(home), false))(t, path, "another one")
 			do(t, client, place(home), true)
 			testkit.Same(t, map[string]string{path: text}, tree(t, home), "%s afterwards", client)
@@ -412,8 +387,7 @@ func TestSkillOfAnOlderDibs(t *testing.T) {
 		}
 		do(t, "claude", older, false)
 		do(t, "claude", place(home), true)
-		left := tree(t, home)
-		testkit.Check(t, len(left) == 0, "%s: left %v", name, left)
+		testkit.Same(t, map[string]string{}, tree(t, home), "left")
 	}
 }
 
@@ -421,12 +395,10 @@ func TestSkillOfAnOlderDibs(t *testing.T) {
 func TestSkillWithoutSignature(t *testing.T) {
 	first := testkit.Got(os.ReadFile("testdata/first-skill.md"))(t)
 	for _, text := range []string{string(first), string(place("").Skill)} {
-		home := t.TempDir()
-		put(t, filepath.Join(home, skillPath), text)
+		home := homeWith(t, skillPath, text)
 		do(t, "claude", place(home), false)
 		do(t, "claude", place(home), true)
-		left := tree(t, home)
-		testkit.Check(t, len(left) == 0, "left %v", left)
+		testkit.Same(t, map[string]string{}, tree(t, home), "left")
 	}
 }
 
@@ -481,9 +453,8 @@ func TestCalledOtherwise(t *testing.T) {
 				}
 				put(t, filepath.Join(home, name), text)
 			}
-			if again := do(t, client, p, false); again != nil {
-				t.Errorf("%s, %s: connected again: %v", client, program, again)
-			}
+			again = do(t, client, p, false)
+			testkit.Check(t, again == nil, "%s, %s: connected again: %v", client, program, again)
 			do(t, client, place(home), false)
 			var all strings.Builder
 			for _, text := range tree(t, home) {
@@ -495,8 +466,7 @@ func TestCalledOtherwise(t *testing.T) {
 			}
 			do(t, client, p, false)
 			do(t, client, place(home), true)
-			left := tree(t, home)
-			testkit.Check(t, len(left) == 0, "%s, %s: left %v", client, program, left)
+			testkit.Same(t, map[string]string{}, tree(t, home), "left")
 		}
 	}
 }
@@ -515,8 +485,7 @@ func TestOthersPrograms(t *testing.T) {
 		"cursor": {".cursor/mcp.json", `{"mcpServers": {"dibs": {"url": "https://example.com"}}}`},
 		"codex":  {".codex/config.toml", "[mcp_servers.dibs]\ncommand = \"other\"\n"},
 	} {
-		home := t.TempDir()
-		put(t, filepath.Join(home, c.path), c.text)
+		home := homeWith(t, c.path, c.text)
 		_, err := connect.Plan(client, place(home), false)
 		testkit.Check(t, err != nil && strings.Contains(err.Error(), "another one"), "%s: %v", client, err)
 		do(t, client, place(home), true)

@@ -46,42 +46,24 @@ func TestLogsChecked(t *testing.T) {
 		{ID: "c1", Kind: claim.KindCompleted, Remote: true},
 		{ID: "r1", Kind: claim.KindRenewed, Remote: true}, // goes to no log
 	}
-	for _, tt := range []struct {
-		name       string
-		mesh, work []string
-		want       []string
-	}{
-		{name: "complete", mesh: []string{"g2", "g1"}, work: []string{"c1"}},
-		{
-			name: "a doubled row", mesh: []string{"g1", "g2", "g1"}, work: []string{"c1"},
-			want: []string{"the mesh log has entry g1 2 times, want once"},
-		},
-		{
-			name: "a missing row", mesh: []string{"g1"}, work: []string{"c1"},
-			want: []string{"the mesh log has entry g2 0 times, want once"},
-		},
-		{name: "an empty log", mesh: []string{"g1", "g2"}, want: []string{"the task log has entry c1 0 times, want once"}},
-		{
-			name: "a foreign row", mesh: []string{"g1", "g2"}, work: []string{"c1", "x"},
-			want: []string{`the task log has an entry "x" that nothing accounts for`},
-		},
-		{
-			name: "a row with no id", mesh: []string{"g1", "g2", ""}, work: []string{"c1"},
-			want: []string{`the mesh log has an entry "" that nothing accounts for`},
-		},
-		{
-			name: "a row in the wrong log", mesh: []string{"g1", "g2", "c1"},
-			want: []string{`the mesh log has an entry "c1" that nothing accounts for`, "the task log has entry c1 0 times, want once"},
-		},
+	for name, tt := range map[string]struct{ mesh, work, want string }{
+		"complete":             {"g2 g1", "c1", ""},
+		"a doubled row":        {"g1 g2 g1", "c1", "the mesh log has entry g1 2 times, want once"},
+		"a missing row":        {"g1", "c1", "the mesh log has entry g2 0 times, want once"},
+		"an empty log":         {"g1 g2", "", "the task log has entry c1 0 times, want once"},
+		"a foreign row":        {"g1 g2", "c1 x", `the task log has an entry "x" that nothing accounts for`},
+		"a row with no id":     {"g1 g2 -", "c1", `the mesh log has an entry "" that nothing accounts for`},
+		"a row in another log": {"g1 g2 c1", "", `the mesh log has an entry "c1" that nothing accounts for; the task log has entry c1 0 times, want once`},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			d := newDemo(t)
-			for db, ids := range map[string][]string{d.notion.Databases().MeshLog: tt.mesh, d.notion.Databases().TaskLog: tt.work} {
-				for _, id := range ids {
-					testkit.Got(d.notion.CreatePage(db, map[string]any{"entry_id": text("rich_text", id)}))(t)
+			for db, ids := range map[string]string{d.notion.Databases().MeshLog: tt.mesh, d.notion.Databases().TaskLog: tt.work} {
+				for id := range strings.FieldsSeq(ids) {
+					testkit.Got(d.notion.CreatePage(db, map[string]any{"entry_id": text("rich_text", strings.Trim(id, "-"))}))(t)
 				}
 			}
-			testkit.Same(t, tt.want, messages(d.audit(record)), "problems")
+			got := strings.Join(messages(d.audit(record)), "; ")
+			testkit.Check(t, got == tt.want, "problems %s, want %s", got, tt.want)
 		})
 	}
 }
@@ -107,9 +89,8 @@ func TestGrantsCounted(t *testing.T) {
 			defer server.Close()
 			d.client = client.Over("pipe", pipe.Dial)
 			testkit.Must(t, d.work(t.Context(), "Sandman"))
-			if d.summary.GrantedTwice != tt.twice || d.grants != len(tt.grants) {
-				t.Errorf("of %d grants, %d tasks were granted twice; want %d and %d", d.grants, d.summary.GrantedTwice, len(tt.grants), tt.twice)
-			}
+			testkit.Check(t, d.summary.GrantedTwice == tt.twice && d.grants == len(tt.grants),
+				"of %d grants, %d tasks were granted twice; want %d and %d", d.grants, d.summary.GrantedTwice, len(tt.grants), tt.twice)
 			testkit.Same(t, tt.want, messages(d.audit(nil)), "problems")
 		})
 	}

@@ -62,9 +62,8 @@ func TestDaysBeginAtMidnight(t *testing.T) {
 	at := c.At(2)
 	testkit.Check(t, at.Format(time.DateTime) == "2026-10-26 00:00:00", "the third day begins at %v", at)
 	c.Step = time.Hour
-	if at := c.At(27); !at.Equal(c.From.Add(27 * time.Hour)) {
-		t.Errorf("the 28th hour begins at %v", at)
-	}
+	at = c.At(27)
+	testkit.Check(t, at.Equal(c.From.Add(27*time.Hour)), "the 28th hour begins at %v", at)
 }
 
 // TestGraph draws a node that needs two others, of which one is gone. Five nodes need it, and in the
@@ -88,7 +87,6 @@ func TestGraph(t *testing.T) {
 	// Above: late3, which first needs, then first; below: two of those four that are left.
 	testkit.Check(t, len(g.Nodes) == 6 && more == 2 && len(g.Edges) == 4,
 		"%d nodes, %d left out, arrows %s", len(g.Nodes), more, strings.Join(g.Edges, " "))
-	if g := chart.NewGraph("alone", all); len(g.Nodes) != 0 {
-		t.Errorf("a node alone is drawn: %+v", g)
-	}
+	g = chart.NewGraph("alone", all)
+	testkit.Check(t, len(g.Nodes) == 0, "a node alone is drawn: %+v", g)
 }
