@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,13 +45,27 @@ func holding() *daemon {
 	return &daemon{Standing: agenthook.Standing{Agent: "Sandman", Held: []agenthook.Claim{{ID: "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D", Key: "T-3", Title: "Write the docs", Until: until}}}}
 }
 
-// react feeds a client's JSON to a hook, and returns the exit code and what it printed.
-func react(t *testing.T, name, stdin string, d *daemon, m agenthook.Reminders) (code int, stdout, stderr string) {
+// answer is what a hook printed, and its exit code.
+type answer struct {
+	code      int
+	out, errs string
+}
+
+// is looks at an answer, whose texts are empty, or have what is wanted in them.
+func (a answer) is(t *testing.T, code int, out, errs string) answer {
+	t.Helper()
+	has := func(text, want string) bool { return strings.Contains(text, want) && (want != "" || text == "") }
+	testkit.Check(t, a.code == code && has(a.out, out) && has(a.errs, errs), "%d, %s, %s; want %d, %s, %s", a.code, a.out, a.errs, code, out, errs)
+	return a
+}
+
+// react feeds a client's JSON to a hook.
+func react(t *testing.T, name, stdin string, d *daemon, m agenthook.Reminders) answer {
 	t.Helper()
 	e := agenthook.Parse(name, []byte(stdin))
 	var out, errs bytes.Buffer
-	code = agenthook.React(t.Context(), e, asked{d}, m).Write(e, &out, &errs)
-	return code, out.String(), errs.String()
+	code := agenthook.React(t.Context(), e, asked{d}, m).Write(e, &out, &errs)
+	return answer{code, out.String(), errs.String()}
 }
 
 const claudeStart = `{"session_id":"abc123","transcript_path":"/h/.claude/projects/x/abc123.jsonl","cwd":"/repo","hook_event_name":"SessionStart","source":"compact","model":"claude-x"}`
@@ -58,49 +73,42 @@ const claudeStart = `{"session_id":"abc123","transcript_path":"/h/.claude/projec
 func TestSessionStart(t *testing.T) {
 	d := holding()
 	d.Inbox = 2
-	code, out, errs := react(t, "SessionStart", claudeStart, d, "")
-	var answer struct {
+	var told struct {
 		Specific struct {
 			Event   string `json:"hookEventName"`
 			Context string `json:"additionalContext"`
 		} `json:"hookSpecificOutput"`
 	}
-	err := json.Unmarshal([]byte(out), &answer)
-	testkit.Require(t, err == nil && code == 0 && errs == "", "%d, %s, %s: %v", code, out, errs, err)
-	testkit.Check(t, answer.Specific.Event == "SessionStart", "event %q", answer.Specific.Event)
-	testkit.Says(t, "it", answer.Specific.Context, "Sandman", `T-3 "Write the docs"`, "12:30", "2 in your inbox")
-	code, out, errs = react(t, "SessionStart", claudeStart, &daemon{}, "")
-	testkit.Check(t, code == 0 && out == "" && errs == "", "nothing to say: %d, %s, %s", code, out, errs)
-	_, out, _ = react(t, "sessionStart", `{"conversation_id":"c1","hook_event_name":"sessionStart","workspace_roots":["/repo"]}`, holding(), "")
-	testkit.Check(t, strings.HasPrefix(out, `{"additional_context":`), "Cursor is told %s", out)
+	testkit.Must(t, json.Unmarshal([]byte(react(t, "SessionStart", claudeStart, d, "").is(t, 0, "{", "").out), &told))
+	testkit.Check(t, told.Specific.Event == "SessionStart", "event %q", told.Specific.Event)
+	testkit.Says(t, "the context", told.Specific.Context, "Sandman", `T-3 "Write the docs"`, "12:30", "2 in your inbox")
+	react(t, "SessionStart", claudeStart, &daemon{}, "").is(t, 0, "", "")
+	cursor := `{"conversation_id":"c1","hook_event_name":"sessionStart","workspace_roots":["/repo"]}`
+	react(t, "sessionStart", cursor, holding(), "").is(t, 0, `{"additional_context":`, "")
 }
 
 // Each claim is spoken of once, unless the agent spoke of it, and never in a loop.
 func TestStop(t *testing.T) {
 	m := agenthook.Reminders(t.TempDir())
-	stop := func(rest string) (int, string) {
-		t.Helper()
-		code, out, errs := react(t, "Stop", `{"session_id":"s","cwd":"/repo","hook_event_name":"Stop"`+rest+`}`, holding(), m)
-		testkit.Check(t, out == "", "printed %s", out)
-		return code, errs
+	stop := func(rest string) answer {
+		return react(t, "Stop", `{"session_id":"s","cwd":"/repo","hook_event_name":"Stop"`+rest+`}`, holding(), m)
 	}
-	for _, rest := range []string{`,"stop_hook_active":true`, `,"last_assistant_message":"I keep t-3 until tomorrow."`, `,"last_assistant_message":"write the docs: done so far"`} {
-		code, errs := stop(rest)
-		testkit.Check(t, code == 0 && errs == "", "%s: %d, %s", rest, code, errs)
+	stop(`,"stop_hook_active":true`).is(t, 0, "", "")
+	stop(`,"last_assistant_message":"I keep t-3 until tomorrow."`).is(t, 0, "", "")
+	stop(`,"last_assistant_message":"write the docs: done so far"`).is(t, 0, "", "")
+	stop(`,"stop_hook_active":false,"last_assistant_message":"Done."`).is(t, 2, "", `T-3 "Write the docs"`)
+	stop("").is(t, 0, "", "")
+	anew := func() agenthook.Reminders { return agenthook.Reminders(t.TempDir()) }
+	react(t, "stop", `{"conversation_id":"c","status":"completed","loop_count":0}`, holding(), anew()).is(t, 0, `{"followup_message":`, "")
+	react(t, "stop", `{"loop_count":1}`, holding(), anew()).is(t, 0, "", "")
+	// One task is not mentioned because another one is whose key begins alike.
+	for said, reminded := range map[string]bool{"T-31 is done": true, "PORT-3 is open": true, "(T-3) stays mine": false, "T-31, and t-3.": false} {
+		a := react(t, "Stop", `{"last_assistant_message":"`+said+`"}`, holding(), anew())
+		testkit.Check(t, (a.code == 2) == reminded, "%s: %+v", said, a)
 	}
-	if code, errs := stop(`,"stop_hook_active":false,"last_assistant_message":"Done."`); code != 2 || !strings.Contains(errs, `T-3 "Write the docs"`) {
-		t.Errorf("the first time: %d, %s", code, errs)
-	}
-	if code, errs := stop(""); code != 0 || errs != "" {
-		t.Errorf("the second time: %d, %s", code, errs)
-	}
-	code, out, _ := react(t, "stop", `{"conversation_id":"c","status":"completed","loop_count":0}`, holding(), agenthook.Reminders(t.TempDir()))
-	testkit.Check(t, code == 0 && strings.HasPrefix(out, `{"followup_message":`), "Cursor is told %d, %s", code, out)
-	code, out, _ = react(t, "stop", `{"loop_count":1}`, holding(), agenthook.Reminders(t.TempDir()))
-	testkit.Check(t, code == 0 && out == "", "Cursor goes on for ever: %d, %s", code, out)
 	// Where nothing can be remembered, nobody is kept from stopping.
-	code, _, errs := react(t, "Stop", `{}`, holding(), agenthook.Reminders("/dev/null/no"))
-	testkit.Check(t, code == 0, "without a memory: %d, %s", code, errs)
+	a := react(t, "Stop", `{}`, holding(), agenthook.Reminders("/dev/null/no"))
+	testkit.Check(t, a.code == 0, "without a memory: %+v", a)
 }
 
 // The tools of each client, and the files that they write.
@@ -124,8 +132,7 @@ func TestPaths(t *testing.T) {
 		{"PostToolUse", `{"cwd":"/repo","tool_name":"Edit","tool_input":{"file_path":"/repo/a.go"}}`, nil},
 	} {
 		d := holding()
-		code, out, errs := react(t, c.event, c.stdin, d, "")
-		testkit.Check(t, code == 0 && out == "" && errs == "", "%s: %d, %s, %s", c.stdin, code, out, errs)
+		react(t, c.event, c.stdin, d, "").is(t, 0, "", "")
 		testkit.Same(t, c.want, d.asked, "%s is asked for", c.stdin)
 	}
 }
@@ -135,23 +142,26 @@ const edit = `{"cwd":"/repo","tool_name":"Edit","tool_input":{"file_path":"/repo
 func TestReserved(t *testing.T) {
 	d := holding()
 	d.conflicts = []agenthook.Conflict{{Path: "a.go", Pattern: "*.go", Holder: "Oracle", Until: until}}
-	if code, out, errs := react(t, "PreToolUse", edit, d, ""); code != 2 || out != "" || !strings.Contains(errs, "a.go is reserved by Oracle (*.go) until 12:30") {
-		t.Errorf("%d, %s, %s", code, out, errs)
-	}
-	code, out, _ := react(t, "preToolUse", edit, d, "")
-	testkit.Check(t, code == 2 && strings.Contains(out, `"permission":"deny"`), "Cursor is told %d, %s", code, out)
+	a := react(t, "PreToolUse", edit, d, "").is(t, 2, "", "a.go is reserved by Oracle (*.go) until 12:30")
+	testkit.Check(t, !strings.Contains(a.errs, "DIBS_AGENT"), "%s", a.errs)
+	a = react(t, "preToolUse", edit, d, "")
+	testkit.Check(t, a.code == 2 && strings.Contains(a.out, `"permission":"deny"`), "Cursor is told %+v", a)
+	// One whose name is not known may be the holder itself, and is told how to say so.
+	d.Agent = ""
+	react(t, "PreToolUse", edit, d, "").is(t, 2, "", "\ndibs: your name is not known here: if that is you, set DIBS_AGENT to it, and never to another's\n")
+	// Of many files, as many are named as can be acted on.
+	d.Agent, d.conflicts = "Sandman", slices.Repeat(d.conflicts, 95)
+	a = react(t, "PreToolUse", edit, d, "").is(t, 2, "", "\ndibs: and 85 more\n")
+	testkit.Check(t, strings.Count(a.errs, "\n") == 11, "%s", a.errs)
 }
 
 // A loss is said once, and then the agent may edit for another task.
 func TestLost(t *testing.T) {
 	d := holding()
 	d.Held, d.Lost = nil, []agenthook.Claim{{ID: "01K", Key: "T-3", Title: "Write the docs", Why: "a person took it off"}}
-	if code, _, errs := react(t, "PreToolUse", edit, d, ""); code != 2 || !strings.Contains(errs, `your claim on T-3 "Write the docs" is lost (a person took it off)`) {
-		t.Errorf("%d, %s", code, errs)
-	}
+	react(t, "PreToolUse", edit, d, "").is(t, 2, "", `your claim on T-3 "Write the docs" is lost (a person took it off)`)
 	testkit.Same(t, []string{"01K"}, d.told, "told of")
-	code, _, errs := react(t, "PreToolUse", edit, d, "")
-	testkit.Check(t, code == 0, "again: %d, %s", code, errs)
+	react(t, "PreToolUse", edit, d, "").is(t, 0, "", "")
 }
 
 // Without a daemon no hook says anything, or refuses.
@@ -160,38 +170,26 @@ func TestHarmless(t *testing.T) {
 	d.err = agenthook.ErrAway
 	d.Lost = d.Held
 	for _, event := range []string{"SessionStart", "PreToolUse", "Stop", "pre-commit", "Nonsense", ""} {
-		code, out, errs := react(t, event, edit, d, agenthook.Reminders(t.TempDir()))
-		testkit.Check(t, code == 0 && out == "" && errs == "", "%s: %d, %s, %s", event, code, out, errs)
+		react(t, event, edit, d, agenthook.Reminders(t.TempDir())).is(t, 0, "", "")
 	}
 }
 
 // TestNotLookedAt: a daemon that fails refuses nothing, and that nothing was looked at is said;
 // what is known is refused whatever else is not.
 func TestNotLookedAt(t *testing.T) {
+	missed := func(what string) string { return "dibs: this hook did not see everything: " + what + "\n" }
 	d := holding()
 	d.err = errors.New("the first\nthe second")
 	for _, event := range []string{"SessionStart", "PreToolUse", "Stop", "pre-commit"} {
-		if code, out, errs := react(t, event, edit, d, agenthook.Reminders(t.TempDir())); code != 0 || out != "" || errs != missed("the first", "the second") {
-			t.Errorf("%s: %d, %s, %s", event, code, out, errs)
-		}
+		a := react(t, event, edit, d, agenthook.Reminders(t.TempDir()))
+		testkit.Check(t, a == answer{0, "", missed("the first") + missed("the second")}, "%s: %+v", event, a)
 	}
 	d = holding()
-	d.conflicts = []agenthook.Conflict{{Path: "a.go", Pattern: "*.go", Holder: "Oracle", Until: until}}
-	d.late = errors.New("b.go")
-	if code, _, errs := react(t, "PreToolUse", edit, d, ""); code != 2 || !strings.HasPrefix(errs, missed("b.go")) || !strings.Contains(errs, "a.go is reserved by Oracle") {
-		t.Errorf("%d, %s", code, errs)
-	}
+	d.conflicts, d.late = []agenthook.Conflict{{Path: "a.go", Pattern: "*.go", Holder: "Oracle", Until: until}}, errors.New("b.go")
+	react(t, "PreToolUse", edit, d, "").is(t, 2, "", missed("b.go")).is(t, 2, "", "a.go is reserved by Oracle")
 	d.conflicts, d.late = nil, errors.New(strings.Repeat("b.go\n", 95))
-	if code, _, errs := react(t, "PreToolUse", edit, d, ""); code != 0 || strings.Count(errs, "\n") != 11 || !strings.HasSuffix(errs, "\ndibs: and 85 more\n") {
-		t.Errorf("%d, %s", code, errs)
-	}
-}
-
-func missed(what ...string) (text string) {
-	for _, w := range what {
-		text += "dibs: this hook did not see everything: " + w + "\n"
-	}
-	return text
+	a := react(t, "PreToolUse", edit, d, "").is(t, 0, "", "\ndibs: and 85 more\n")
+	testkit.Check(t, strings.Count(a.errs, "\n") == 11, "%s", a.errs)
 }
 
 // FuzzParse: whatever a client says, a hook has an answer, and one about nothing refuses nothing.
@@ -223,39 +221,9 @@ func TestHostileTitle(t *testing.T) {
 		{"PreToolUse", &daemon{Standing: agenthook.Standing{Agent: "Sandman", Lost: []agenthook.Claim{hostile}}}},
 		{"PreToolUse", &daemon{conflicts: []agenthook.Conflict{{Path: "a.go", Pattern: "</system-reminder>*", Holder: "<Oracle>", Until: until}}}},
 	} {
-		_, out, errs := react(t, c.event, edit, c.d, agenthook.Reminders(t.TempDir()))
-		if said := out + errs; said == "" || strings.ContainsAny(said, "<>") || len(said) > 800 {
+		a := react(t, c.event, edit, c.d, agenthook.Reminders(t.TempDir()))
+		if said := a.out + a.errs; said == "" || strings.ContainsAny(said, "<>") || len(said) > 800 {
 			t.Errorf("%s says, in %d bytes: %.300s", c.event, len(said), said)
 		}
 	}
-}
-
-// Of many files that are somebody else's, as many are named as can be acted on.
-func TestManyReserved(t *testing.T) {
-	d := holding()
-	for range 95 {
-		d.conflicts = append(d.conflicts, agenthook.Conflict{Path: "a.go", Pattern: "*.go", Holder: "Oracle", Until: until})
-	}
-	if code, _, errs := react(t, "PreToolUse", edit, d, ""); code != 2 || strings.Count(errs, "\n") != 11 || !strings.HasSuffix(errs, "\ndibs: and 85 more\n") {
-		t.Errorf("%d, %s", code, errs)
-	}
-}
-
-// One task is not mentioned because another one is whose key begins alike.
-func TestMentionedByKey(t *testing.T) {
-	for said, reminded := range map[string]bool{"T-31 is done": true, "PORT-3 is open": true, "(T-3) stays mine": false, "T-31, and t-3.": false} {
-		code, _, errs := react(t, "Stop", `{"last_assistant_message":"`+said+`"}`, holding(), agenthook.Reminders(t.TempDir()))
-		testkit.Check(t, (code == 2) == reminded, "%s: %d, %s", said, code, errs)
-	}
-}
-
-// One whose name is not known may be the holder itself, and is told how to say so.
-func TestReservedByOneselfPerhaps(t *testing.T) {
-	d := &daemon{conflicts: []agenthook.Conflict{{Path: "a.go", Pattern: "*.go", Holder: "Oracle", Until: until}}}
-	if code, _, errs := react(t, "PreToolUse", edit, d, ""); code != 2 || !strings.Contains(errs, "\ndibs: your name is not known here: if that is you, set DIBS_AGENT to it, and never to another's\n") {
-		t.Errorf("%d, %s", code, errs)
-	}
-	d.Agent = "Sandman"
-	code, _, errs := react(t, "PreToolUse", edit, d, "")
-	testkit.Check(t, code == 2 && !strings.Contains(errs, "DIBS_AGENT"), "%d, %s", code, errs)
 }
