@@ -160,9 +160,7 @@ func TestWaitForTask(t *testing.T) {
 		if now := len(h.store.Calls()); now != sent {
 			h.Errorf("waiting took %d requests", now-sent)
 		}
-		if _, err := h.finish("Sandman", "", claim.EndReleased, ""); err != nil {
-			h.Fatal(err)
-		}
+		h.mustFinish("Sandman", "", claim.EndReleased, "")
 		if err := <-done; err != nil || time.Since(start) > 5*time.Second {
 			h.Errorf("err = %v after %v, want the claim at once", err, time.Since(start))
 		}
@@ -205,9 +203,7 @@ func TestWhoWorksHere(t *testing.T) {
 		h.mustClaim("Sandman", pair()[0].ID)
 		second := h.mustClaim("Oracle", pair()[1].ID)
 		time.Sleep(20 * time.Minute)
-		if _, err := h.finish("Sandman", "", claim.EndCompleted, "done"); err != nil {
-			h.Fatal(err)
-		}
+		h.mustFinish("Sandman", "", claim.EndCompleted, "done")
 		done := time.Now()
 		time.Sleep(time.Minute)
 		if err := h.renew("Oracle", string(second.ID)); err != nil {

@@ -214,9 +214,7 @@ func TestWords(t *testing.T) {
 		if waits := must(h, h.GetTask, &api.GetTaskInput{ID: string(tasks[1].ID)}); waits.Reason != "it waits for “Roof” (In Arbeit, Sandman)" {
 			h.Errorf("waits: %q", waits.Reason)
 		}
-		if _, err := h.finish("Sandman", "", claim.EndCompleted, ""); err != nil {
-			h.Fatal(err)
-		}
+		h.mustFinish("Sandman", "", claim.EndCompleted, "")
 		if _, err := h.claim("Oracle", roof.ID); err == nil || !strings.Contains(err.Error(), "it is Erledigt") {
 			h.Errorf("a finished task: %v", err)
 		}

@@ -293,6 +293,16 @@ func (h *house) finish(agent, id string, as claim.Ending, summary string) (api.C
 	return api.Claim{}, nil
 }
 
+// mustFinish fails the test unless the claim ends so.
+func (h *house) mustFinish(agent, id string, as claim.Ending, summary string) api.Claim {
+	h.Helper()
+	cl, err := h.finish(agent, id, as, summary)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return cl
+}
+
 // code is the code of the problem that callers are told of, or the error's text.
 func (h *house) code(err error) string {
 	if err == nil {

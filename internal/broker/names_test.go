@@ -229,9 +229,7 @@ func TestLimitsOfSingleAgents(t *testing.T) {
 		if got, err := claimed("Oracle", 2); len(got) != 1 || h.code(err) != string(claim.CodeLimitReached) {
 			h.Errorf("with a higher limit Oracle got %d, %v; want 1", len(got), err)
 		}
-		if _, err := h.finish("Sandman", "", claim.EndCompleted, ""); err != nil {
-			h.Fatal(err)
-		}
+		h.mustFinish("Sandman", "", claim.EndCompleted, "")
 		if list, err := h.ListTasks(h.Context(), nobody, &api.ListTasksInput{Ready: true, Agent: "Sandman"}); err != nil || list.LimitReached || len(list.Tasks) == 0 {
 			h.Errorf("ready for Sandman once it is done: %+v, %v", list, err)
 		}

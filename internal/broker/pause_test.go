@@ -104,9 +104,7 @@ func TestPausesAreBounded(t *testing.T) {
 // fails has an agent claim the next task and fail at it.
 func (h *house) fails(agent string) {
 	h.Helper()
-	if _, err := h.finish(agent, string(h.mustClaim(agent, "").ID), claim.EndFailed, "it broke"); err != nil {
-		h.Fatal(err)
-	}
+	h.mustFinish(agent, string(h.mustClaim(agent, "").ID), claim.EndFailed, "it broke")
 }
 
 // barred asks for the next task, and returns the refusal, which must have that code.
@@ -165,9 +163,7 @@ func TestPause(t *testing.T) {
 		if err := h.renew("Sandman", ""); err != nil || h.decline("Oracle", tasks[1].ID) != "<nil>" {
 			h.Errorf("renewed: %v", err)
 		}
-		if _, err := h.finish("Sandman", string(held.ID), claim.EndCompleted, ""); err != nil {
-			h.Error(err)
-		}
+		h.mustFinish("Sandman", string(held.ID), claim.EndCompleted, "")
 		for _, changed := range []bool{true, false} {
 			if done, err := h.resume(nobody, ""); err != nil || done.Changed != changed || len(done.Pauses) > 0 {
 				h.Errorf("resumed: %+v, %v", done, err)
@@ -252,9 +248,7 @@ func TestBreaker(t *testing.T) {
 		if p := h.barred("Sandman", claim.CodePaused); p.Holder != claim.Sweeper || !strings.Contains(p.Detail, "3 tasks in a row") || time.Until(p.ExpiresAt.Time).Round(time.Minute) != 15*time.Minute {
 			h.Errorf("the refusal is %+v", p)
 		}
-		if _, err := h.finish("", string(held.ID), claim.EndCompleted, ""); err != nil { // from before: it says nothing
-			h.Error(err)
-		}
+		h.mustFinish("", string(held.ID), claim.EndCompleted, "")
 		h.restart()
 		h.barred("Sandman", claim.CodePaused)
 		time.Sleep(15 * time.Minute)
@@ -270,9 +264,7 @@ func TestBreaker(t *testing.T) {
 			h.Errorf("beside the probe: %+v", p)
 		}
 		began := time.Now()
-		if _, err := h.finish("", string(probe.ID), claim.EndCompleted, ""); err != nil {
-			h.Error(err)
-		}
+		h.mustFinish("", string(probe.ID), claim.EndCompleted, "")
 		if err := <-waits; err != nil || time.Since(began) > 8*time.Second {
 			h.Errorf("after the probe: %v, %v later", err, time.Since(began))
 		}
@@ -308,9 +300,7 @@ func TestLimitOfADay(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.bounds.Zone, h.bounds.Days = berlin, []brake.DayLimit{{Name: "Sandman", Grants: 2}, {Name: "bot-*", Grants: 3}}
 	}, tasks, func(h *house) {
-		if _, err := h.finish("", string(h.mustClaim("Sandman", "").ID), claim.EndCompleted, ""); err != nil {
-			h.Fatal(err)
-		}
+		h.mustFinish("", string(h.mustClaim("Sandman", "").ID), claim.EndCompleted, "")
 		h.mustClaim("Sandman", "")
 		for range 2 {
 			if p := h.barred("Sandman", claim.CodeLimitReached); p.ExpiresAt.Sub(nextMidnight()).Abs() > time.Second || !strings.Contains(p.Detail, "Sandman used up max_per_day: 2 of 2 grants of this day (Europe/Berlin)") {
@@ -406,9 +396,7 @@ func (h *house) reserve(agent, pattern string, of api.Claim) (api.Reserved, erro
 func TestReservationsOfAClaim(t *testing.T) {
 	ends := func(as claim.Ending) func(*house, api.Claim) {
 		return func(h *house, cl api.Claim) {
-			if _, err := h.finish("Sandman", string(cl.ID), as, ""); err != nil {
-				h.Fatal(err)
-			}
+			h.mustFinish("Sandman", string(cl.ID), as, "")
 		}
 	}
 	for name, end := range map[string]func(*house, api.Claim){

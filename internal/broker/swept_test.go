@@ -35,9 +35,7 @@ func TestSweepLeavesWhatLives(t *testing.T) {
 		if now := h.board.Page(kept.ID); now.Status != task.InProgress || now.Token != string(cl.ID) {
 			t.Errorf("the task whose process lives is %+v", now)
 		}
-		if _, err := h.finish("Sandman", "", claim.EndCompleted, ""); err != nil {
-			t.Error(err)
-		}
+		h.mustFinish("Sandman", "", claim.EndCompleted, "")
 	})
 }
 

@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/notion"
+	"dibs/internal/outbox/creation"
 	"dibs/internal/task"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -127,6 +130,49 @@ func TestDraft(t *testing.T) {
 			if _, wrong := errors.AsType[*task.DraftError](err); !wrong || !strings.Contains(err.Error(), says) {
 				w.Errorf("%+.100v: %v, want it refused and %q", d, err, says)
 			}
+		}
+	})
+}
+
+// A task that was made is found by its mark, and by its title if somebody took the mark off; one of
+// another request, of a person, or from before is not it.
+func TestFindWhatWasMade(t *testing.T) {
+	inWorld(t, func(w *world) {
+		tasks := w.tasks(notion.TaskSchema{})
+		w.page(props{"Name": title("work")}) // by a person
+		found := func(want ...task.ID) {
+			w.Helper()
+			near, err := tasks.Find(w.Context(), creation.Sought{ID: "01JYSAFZ0D", Title: "work", Since: time.Now()})
+			var got []task.ID
+			for _, r := range near {
+				got = append(got, r.Task.ID)
+			}
+			if err != nil || !slices.Equal(got, want) {
+				w.Errorf("found %q, %v; want %q", got, err, want)
+			}
+		}
+		make := func(id string) task.ID {
+			plan, err := tasks.Plan(w.Context(), task.Draft{Title: "work"}, lookup{})
+			if err != nil {
+				w.Fatal(err)
+			}
+			made, err := plan.Create(w.Context(), id)
+			if err != nil {
+				w.Fatal(err)
+			}
+			return made.Task.ID
+		}
+		make("01JYSAFZ0X")
+		time.Sleep(time.Hour)
+		make("01JYSAFZ0E")
+		found()
+		ours := make("01JYSAFZ0D")
+		found(ours)
+		for _, token := range []string{"", "01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K"} {
+			if err := w.emulator.EditPage(string(ours), props{"claim_token": richText(token), "claimed_by": richText("Ghost")}); err != nil {
+				w.Fatal(err)
+			}
+			found(ours)
 		}
 	})
 }

@@ -97,3 +97,37 @@ func TestOffered(t *testing.T) {
 		t.Errorf("a release is told as %+v", got)
 	}
 }
+
+// A question is over when its page is gone, or after two weeks; once its task is open again, claimed or
+// finished it has its comments read one last time, and its agent hears that the task is open, once.
+func TestQuestions(t *testing.T) {
+	if _, ok := inbox.Asked(claim.Fact{Kind: claim.KindBlocked, At: noon}); ok {
+		t.Error("a fact that asks nothing asks")
+	}
+	q, _ := inbox.Asked(claim.Fact{ID: "F", Kind: claim.KindBlocked, Asked: true, Agent: "Oracle", Task: "a", At: noon})
+	last := q
+	last.Last = true
+	for name, tt := range map[string]struct {
+		q            inbox.Question
+		status       task.Status // none: the task is gone
+		trashed      bool
+		after        time.Duration
+		last, opened bool
+		over         bool
+	}{
+		"unanswered":  {q: q, status: task.Blocked, after: 14 * 24 * time.Hour},
+		"open again":  {q: q, status: task.Open, last: true, opened: true},
+		"still open":  {q: last, status: task.Open, last: true},
+		"claimed":     {q: q, status: task.InProgress, last: true},
+		"finished":    {q: q, status: task.Cancelled, last: true},
+		"gone":        {q: q, over: true},
+		"trashed":     {q: q, status: task.Blocked, trashed: true, over: true},
+		"too long":    {q: q, status: task.Blocked, after: 14*24*time.Hour + time.Second, over: true},
+		"over at end": {q: last, status: task.Open, after: 15 * 24 * time.Hour, last: true, over: true},
+	} {
+		next, opened, over := tt.q.See(task.Task{ID: "a", Status: tt.status, Trashed: tt.trashed}, tt.status != "", noon.Add(tt.after))
+		if next.Last != tt.last || over != tt.over || (opened != nil) != tt.opened || opened != nil && (opened.Agent != "Oracle" || opened.Key != "reopened F" || opened.Text != "the task is open again" || opened.Type != inbox.Comment) {
+			t.Errorf("%s: %+v, %+v, over %v", name, next, opened, over)
+		}
+	}
+}

@@ -152,6 +152,9 @@ func TestTitles(t *testing.T) {
 		{denied(claim.CodeBlockedByDependency, "", time.Time{}), "Oracle was refused “Fix the login”: it waits for another task"},
 		{claim.Fact{Kind: claim.KindSwept, Holder: "Sandman"}, "Sandman's claim on “Fix the login” ran out, and the task was reopened"},
 		{claim.Fact{Kind: claim.KindOverridden, Holder: "Sandman"}, "Sandman's claim on “Fix the login” ran out, and Oracle took the task over"},
+		{claim.Fact{Kind: claim.KindSwept, Holder: "Sandman", By: "user ada"}, "Sandman's claim on “Fix the login” ran out, and the task was reopened, asked for by user ada"},
+		{claim.Fact{Kind: claim.KindReserved, Detail: "a in /work"}, "Oracle reserved a in /work"},
+		{claim.Fact{Kind: claim.KindReserved, Detail: "d: the last of 3", Count: 3}, "Oracle made 3 more reservations"},
 		{claim.Fact{Kind: claim.KindContested, Count: 1}, "One request for “Fix the login” was refused while Oracle held it"},
 		{claim.Fact{Kind: claim.KindContested, Count: 7}, "7 requests for “Fix the login” were refused while Oracle held it"},
 	} {
