@@ -71,10 +71,7 @@ func TestTasksThatMatter(t *testing.T) {
 	}
 	inHouse(t, nil, tasks, func(h *house) {
 		h.mustClaim("alice", design.ID)
-		list, err := h.ListTasks(h.Context(), nobody, &api.ListTasksInput{})
-		if err != nil {
-			h.Fatal(err)
-		}
+		list := must(h, h.ListTasks, &api.ListTasksInput{})
 		var titles []string
 		for _, one := range list.Tasks {
 			titles = append(titles, one.Title)
@@ -89,11 +86,10 @@ func TestTasksThatMatter(t *testing.T) {
 		if got := strings.Join(titles, " "); got != "Design Free Late Stuck Over Gone" && got != "Design Free Late Stuck Gone Over" {
 			h.Errorf("order: %s", got)
 		}
-		list, err = h.ListTasks(h.Context(), nobody, &api.ListTasksInput{Limit: 2})
-		if err != nil || len(list.Tasks) != 2 || list.Tasks[1].Title != "Free" || list.Total != 6 {
-			h.Errorf("two of them: %+v, %v", list, err)
+		if list = must(h, h.ListTasks, &api.ListTasksInput{Limit: 2}); len(list.Tasks) != 2 || list.Tasks[1].Title != "Free" || list.Total != 6 {
+			h.Errorf("two of them: %+v", list)
 		}
-		_, err = h.claim("Oracle", tasks[3].ID)
+		_, err := h.claim("Oracle", tasks[3].ID)
 		if h.code(err) != "blocked_by_dependency" || !strings.Contains(err.Error(), "“Design” (IN_PROGRESS, alice)") {
 			h.Error(err)
 		}

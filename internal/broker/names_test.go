@@ -26,21 +26,18 @@ type board struct {
 }
 
 func (board) Task(task.ID) (task.Task, bool) { return task.Task{}, false }
-
-func (b board) Used() {}
-
-func (b board) Tasks() iter.Seq[task.Task] { return slices.Values(b.tasks) }
+func (board) Used()                          {}
+func (b board) Tasks() iter.Seq[task.Task]   { return slices.Values(b.tasks) }
 
 // minter gives out the first of its names that is free.
-type minter struct{ names []string }
+type minter []string
 
 func (minter) SessionName(context.Context, int, string, time.Time) (string, time.Time, error) {
 	return "", time.Time{}, nil
 }
 
 func (m minter) MintName(_ context.Context, how task.Mint) (string, bool, error) {
-	i := slices.IndexFunc(m.names, how.Free)
-	return m.names[i], true, nil
+	return m[slices.IndexFunc(m, how.Free)], true, nil
 }
 
 // A name that is on a task in Notion, or in the configuration, belongs to somebody, wherever
@@ -48,7 +45,7 @@ func (m minter) MintName(_ context.Context, how task.Mint) (string, bool, error)
 func TestNamesOnTheBoardAreTaken(t *testing.T) {
 	b := broker.New(broker.Config{
 		Mirror: board{tasks: []task.Task{{ID: "a", ClaimedBy: "agent-HELD", Status: task.InProgress}, {ID: "b", ClaimedBy: "agent-DONE", Status: task.Completed}}},
-		Names:  minter{[]string{"agent-HELD", "agent-DONE", "agent-CONF", "other-7K9X", "agent-FREE"}},
+		Names:  minter{"agent-HELD", "agent-DONE", "agent-CONF", "other-7K9X", "agent-FREE"},
 		Agents: []broker.Agent{{Name: "agent-*"}, {Name: "agent-CONF"}},
 		Clock:  testkit.Clock{},
 	})
@@ -216,9 +213,8 @@ func TestLimitsOfSingleAgents(t *testing.T) {
 			h.Errorf("claims %+v, want %+v", p.Claims, got)
 		}
 		for agent, want := range map[string]bool{"Sandman": true, "Oracle": true, "Hypnos": false} {
-			list, err := h.ListTasks(h.Context(), nobody, &api.ListTasksInput{Ready: true, Agent: agent})
-			if err != nil || list.LimitReached != want || want != (len(list.Tasks) == 0) {
-				h.Errorf("ready for %s: %d, limit reached: %v, %v", agent, len(list.Tasks), list.LimitReached, err)
+			if list := must(h, h.ListTasks, &api.ListTasksInput{Ready: true, Agent: agent}); list.LimitReached != want || want != (len(list.Tasks) == 0) {
+				h.Errorf("ready for %s: %d, limit reached: %v", agent, len(list.Tasks), list.LimitReached)
 			}
 		}
 		agents[1].Limit = new(3)
@@ -230,8 +226,8 @@ func TestLimitsOfSingleAgents(t *testing.T) {
 			h.Errorf("with a higher limit Oracle got %d, %v; want 1", len(got), err)
 		}
 		h.mustFinish("Sandman", "", claim.EndCompleted, "")
-		if list, err := h.ListTasks(h.Context(), nobody, &api.ListTasksInput{Ready: true, Agent: "Sandman"}); err != nil || list.LimitReached || len(list.Tasks) == 0 {
-			h.Errorf("ready for Sandman once it is done: %+v, %v", list, err)
+		if list := must(h, h.ListTasks, &api.ListTasksInput{Ready: true, Agent: "Sandman"}); list.LimitReached || len(list.Tasks) == 0 {
+			h.Errorf("ready for Sandman once it is done: %+v", list)
 		}
 	})
 }
@@ -239,17 +235,7 @@ func TestLimitsOfSingleAgents(t *testing.T) {
 // How an agent stands is told without anything being taken from its inbox.
 func TestAgent(t *testing.T) {
 	inHouse(t, nil, nil, func(h *house) {
-		poll := func() int {
-			h.Helper()
-			got, err := h.poll(h.Context(), "Oracle", "", 0)
-			if err != nil {
-				h.Fatal(err)
-			}
-			return len(got)
-		}
-		if got := poll(); got != 0 {
-			h.Errorf("the first poll got %d, want none", got)
-		}
+		h.wantTold("Oracle")
 		for range 2 {
 			if err := h.send(api.MessageRequest{From: "Sandman", To: "Oracle", Text: "hello"}); err != nil {
 				h.Fatal(err)
@@ -263,25 +249,17 @@ func TestAgent(t *testing.T) {
 				h.Errorf("%d wait, want 3", who.Inbox)
 			}
 		}
-		if got := poll(); got != 3 {
-			h.Errorf("a poll got %d, want 3", got)
-		}
-		if who := h.agent("Oracle"); who.Inbox != 0 {
-			h.Errorf("%d wait after the poll, want none", who.Inbox)
-		}
+		h.wantTold("Oracle", "message from Sandman: hello", "message from Sandman: hello", "tasks_available 1")
 		cl := h.mustClaim("Oracle", "")
-		if who := h.agent("Oracle"); len(who.Claims) != 1 || who.Claims[0].ID != cl.ID {
-			h.Errorf("Oracle holds %+v, want %s", who.Claims, cl.ID)
+		if who := h.agent("Oracle"); who.Inbox != 0 || len(who.Claims) != 1 || who.Claims[0].ID != cl.ID {
+			h.Errorf("after the poll and a claim: %+v", who)
 		}
 		for _, name := range []string{"auto", " Oracle"} {
-			if _, err := h.GetAgent(h.Context(), nobody, &api.GetAgentInput{Name: name}); h.code(err) != "invalid_request" {
-				h.Errorf("agent %q: err = %v", name, err)
-			}
-			if err := h.Authorize(name, nobody); h.code(err) != "invalid_request" {
-				h.Errorf("a claim of %q: err = %v", name, err)
-			}
-			if err := h.send(api.MessageRequest{To: name, Text: "hello"}); h.code(err) != "invalid_request" {
-				h.Errorf("a message to %q: err = %v", name, err)
+			_, got := did(h, h.GetAgent, &api.GetAgentInput{Name: name})
+			for what, code := range map[string]string{"asked for": got, "claims": h.code(h.Authorize(name, nobody)), "is written to": h.code(h.send(api.MessageRequest{To: name, Text: "hello"}))} {
+				if code != "invalid_request" {
+					h.Errorf("%q %s: %s", name, what, code)
+				}
 			}
 		}
 	})

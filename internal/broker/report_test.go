@@ -43,16 +43,12 @@ func TestUsage(t *testing.T) {
 		h.restart()
 		h.wantUsed("after a restart", h.Claims("Sandman").Claims[0].Usage, 9000, 0.2)
 		spend(cl, 12000, 0.42)
-		ended, err := h.finish("Sandman", "", claim.EndCompleted, "done")
-		if err != nil {
-			h.Fatal(err)
-		}
-		h.wantUsed("completed", ended.Usage, 12000, 0.42)
+		h.wantUsed("completed", h.mustFinish("Sandman", "", claim.EndCompleted, "done").Usage, 12000, 0.42)
 		spend(cl, 12000, 0.5) // a late repetition that says more
 		lost := h.mustClaim("Sandman", pair()[1].ID)
 		h.take(lost)
 		spend(lost, 0, 1)
-		ended, err = h.Lookup(h.Context(), string(lost.ID), "Sandman")
+		ended, err := h.Lookup(h.Context(), string(lost.ID), "Sandman")
 		if err != nil {
 			h.Fatal(err)
 		}
@@ -91,14 +87,8 @@ func TestReportOfADay(t *testing.T) {
 		}
 		second := h.mustClaim("Oracle", pair()[1].ID)
 		time.Sleep(7 * time.Minute)
-		for _, end := range []func() (api.Claim, error){
-			func() (api.Claim, error) { return h.finish("", string(first.ID), claim.EndCompleted, "") },
-			func() (api.Claim, error) { return h.finish("", string(second.ID), claim.EndFailed, "no") },
-		} {
-			if _, err := end(); err != nil {
-				h.Fatal(err)
-			}
-		}
+		h.mustFinish("", string(first.ID), claim.EndCompleted, "")
+		h.mustFinish("", string(second.ID), claim.EndFailed, "no")
 		h.publish()
 		time.Sleep(time.Minute)
 		for _, restart := range []bool{false, true} {
