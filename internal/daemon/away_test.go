@@ -1,11 +1,9 @@
 package daemon_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -23,16 +21,15 @@ import (
 // inRealWorld is inWorld in real time, for servers outside of the process.
 func inRealWorld(t *testing.T, test func(w *world)) {
 	t.Helper()
-	notion, err := emulator.New(emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer notion.Close()
-	dbs, err := notion.Seed("empty")
-	if err != nil {
-		t.Fatal(err)
-	}
-	test(&world{T: t, notion: notion, tasks: dbs.Tasks})
+	w := &world{T: t}
+	var err error
+	w.notion, err = emulator.New(emulator.Options{})
+	mustDo(w, err)
+	defer w.notion.Close()
+	dbs, err := w.notion.Seed("empty")
+	mustDo(w, err)
+	w.tasks = dbs.Tasks
+	test(w)
 }
 
 // reply is an answer of the socket.
@@ -46,18 +43,10 @@ type reply struct {
 // request sends a request under a key; an empty key is none.
 func (n *node) request(method, path, body, key string) reply {
 	n.w.Helper()
-	web := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
-		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return n.dial(ctx) },
-		DisableKeepAlives: true,
-	}}
-	var content io.Reader
-	if body != "" {
-		content = strings.NewReader(body)
-	}
-	req, err := http.NewRequestWithContext(n.w.Context(), method, "http://dibs"+path, content)
-	if err != nil {
-		n.w.Fatal(err)
-	}
+	web := over(n.dial)
+	web.Timeout = 20 * time.Second
+	req, err := http.NewRequestWithContext(n.w.Context(), method, "http://dibs"+path, strings.NewReader(body))
+	mustDo(n.w, err)
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -66,15 +55,11 @@ func (n *node) request(method, path, body, key string) reply {
 	}
 	begun := time.Now()
 	resp, err := web.Do(req)
-	if err != nil {
-		n.w.Fatalf("%s %s: %v", method, path, err)
-	}
+	mustDo(n.w, err)
 	defer resp.Body.Close()
-	var text bytes.Buffer
-	if _, err := io.Copy(&text, resp.Body); err != nil {
-		n.w.Fatalf("%s %s: %v", method, path, err)
-	}
-	return reply{resp.StatusCode, resp.Header, text.String(), time.Since(begun)}
+	answer, err := io.ReadAll(resp.Body)
+	mustDo(n.w, err)
+	return reply{resp.StatusCode, resp.Header, string(answer), time.Since(begun)}
 }
 
 // unsaved fails the test unless the request was refused at once because the journal is unavailable.
@@ -94,9 +79,7 @@ func (n *node) unsaved(what string, got reply) {
 func (n *node) operations() (all []string) {
 	n.w.Helper()
 	var described struct{ Paths map[string]map[string]any }
-	if err := json.Unmarshal([]byte(n.get("/openapi.json")), &described); err != nil {
-		n.w.Fatal(err)
-	}
+	mustDo(n.w, json.Unmarshal([]byte(n.get("/openapi.json")), &described))
 	for path, methods := range described.Paths {
 		for method := range methods {
 			all = append(all, strings.ToUpper(method)+" "+path)
@@ -126,35 +109,22 @@ func TestDatabaseAway(t *testing.T) {
 }
 
 func (w *world) databaseAway(s *pgtest.Server, away, back func() error) {
-	open := w.add("open", nil)
-	taken := w.add("held", nil)
-	offered := w.add("offered", nil)
-	blocked := w.add("blocked", nil)
-	mine := w.add("mine", nil)
+	open, taken, offered, blocked, mine := w.add("open", nil), w.add("held", nil), w.add("offered", nil), w.add("blocked", nil), w.add("mine", nil)
 	n := w.daemon(sharing(s, "a"))
 	defer n.stop()
 	n.leads()
 	ctx := w.Context()
 	held := n.mustClaim("Sandman", taken)
-	if cl := n.mustClaim("Sandman", blocked); cl.ID != "" {
-		if _, err := client.Do(ctx, n.Client, api.OpBlock, api.On(string(cl.ID), "", api.BlockRequest{Agent: "Sandman", Reason: "no"})); err != nil {
-			w.Fatal(err)
-		}
-	}
-	if _, err := client.Do(ctx, n.Client, api.OpOffer, api.OnTask(task.ID(offered), "", api.OfferRequest{Agent: "Sandman", To: "Oracle"})); err != nil {
-		w.Fatal(err)
-	}
+	mustCall(n, api.OpBlock, api.On(string(n.mustClaim("Sandman", blocked).ID), "", api.BlockRequest{Agent: "Sandman", Reason: "no"}))
+	mustCall(n, api.OpOffer, api.OnTask(task.ID(offered), "", api.OfferRequest{Agent: "Sandman", To: "Oracle"}))
 	only := n.mustClaim("Trinity", mine)
 	files, err := n.Reserve(ctx, w.TempDir(), []string{"*.go"}, api.ReserveRequest{Agent: "Sandman"}, "")
-	if err != nil {
-		w.Fatal(err)
+	mustDo(w, err)
+	mustCall(n, api.OpSend, api.Keyed("", api.MessageRequest{From: "Sandman", To: "Oracle", Text: "hello"}))
+	const reserved = `{"agent":"Oracle","targets":[{"pattern":"name:db","at":[{"in":"names","path":"/db"}]}]}`
+	mineEnds := func() reply {
+		return n.request("POST", "/v1/claims/"+string(only.ID)+"/complete", `{"agent":"Trinity","summary":"once"}`, "K")
 	}
-	if _, err := client.Do(ctx, n.Client, api.OpSend, api.Keyed("", api.MessageRequest{From: "Sandman", To: "Oracle", Text: "hello"})); err != nil {
-		w.Fatal(err)
-	}
-	reserved, _ := json.Marshal(map[string]any{"agent": "Oracle", "targets": []any{map[string]any{
-		"pattern": "name:db", "at": []any{map[string]any{"in": "names", "path": "/db"}},
-	}}})
 
 	// Every operation, with an example.
 	refused := map[string][]string{ // path and body
@@ -177,7 +147,7 @@ func (w *world) databaseAway(s *pgtest.Server, away, back func() error) {
 		"POST /v1/agents/{name}/poll":   {"/v1/agents/Oracle/poll", `{}`, "/v1/agents/Oracle/poll", `{"wait_seconds":60}`},
 		"POST /v1/agents/{name}/ack":    {"/v1/agents/Oracle/ack", `{"ids":["01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"]}`},
 		"POST /v1/ack":                  {"/v1/ack", `{"ids":["01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"]}`},
-		"POST /v1/reservations":         {"/v1/reservations", string(reserved)},
+		"POST /v1/reservations":         {"/v1/reservations", reserved},
 		"DELETE /v1/reservations/{id}":  {"/v1/reservations/" + files.ID, ""},
 		"POST /v1/sync":                 {"/v1/sync", `{}`},
 		"POST /v1/pause":                {"/v1/pause", `{}`},
@@ -221,16 +191,19 @@ func (w *world) databaseAway(s *pgtest.Server, away, back func() error) {
 	}()
 	stream, stop := n.follow()
 	epoch, led := n.status().Cluster.Epoch, true
-	for _, q := range questions {
-		if got := n.request("GET", q[0], "", ""); got.status != 200 || !strings.Contains(got.body, q[1]) {
-			w.Errorf("with a database %s: %d, want %s in %s", q[0], got.status, q[1], got.body)
+	answered := func(when string) {
+		w.Helper()
+		for _, q := range questions {
+			if got := n.request("GET", q[0], "", ""); got.status != 200 || !strings.Contains(got.body, q[1]) || got.took > 3*time.Second {
+				w.Errorf("%s %s: %d after %v, want %s in %s", q[0], when, got.status, got.took, q[1], got.body)
+			}
 		}
 	}
+	answered("with a database")
 	pages := func() (all []string) {
 		for _, p := range w.notion.Pages(w.tasks) {
 			all = append(all, p.Title()+" "+shape(p))
 		}
-		slices.Sort(all)
 		return all
 	}
 	before := pages()
@@ -245,8 +218,8 @@ func (w *world) databaseAway(s *pgtest.Server, away, back func() error) {
 	n.unsaved("the first request", n.request("POST", "/v1/messages", `{"from":"Sandman","to":"Oracle","text":"x"}`, ""))
 	for op, examples := range refused {
 		method, _, _ := strings.Cut(op, " ")
-		for i := 0; i < len(examples); i += 2 {
-			path, body := examples[i], examples[i+1]
+		for example := range slices.Chunk(examples, 2) {
+			path, body := example[0], example[1]
 			n.unsaved(method+" "+path+" "+body, n.request(method, path, body, ""))
 			if method == "POST" {
 				n.unsaved(method+" "+path+" "+body+" with a key", n.request(method, path, body, "key of "+path+body))
@@ -254,70 +227,37 @@ func (w *world) databaseAway(s *pgtest.Server, away, back func() error) {
 		}
 	}
 	n.unsaved("keeping a claim alive", n.request("GET", "/v1/claims/"+string(held.ID)+"/alive", "", ""))
-	n.unsaved("the finish", n.request("POST", "/v1/claims/"+string(only.ID)+"/complete", `{"agent":"Trinity","summary":"once"}`, "K"))
-	for what, q := range questions {
-		got := n.request("GET", q[0], "", "")
-		if got.status != 200 || !strings.Contains(got.body, q[1]) {
-			w.Errorf("%s while the database is away: %d %s, want %s", what, got.status, got.body, q[1])
-		}
-		if got.took > 3*time.Second {
-			w.Errorf("%s while the database is away: it took %v", what, got.took)
-		}
-	}
-	for begun := time.Now(); ; time.Sleep(100 * time.Millisecond) { // on a busy machine it comes late
+	n.unsaved("the finish", mineEnds())
+	answered("while the database is away")
+	w.until(10*time.Second, "the status to warn", func() bool { // on a busy machine it comes late
 		s := n.status()
-		if strings.Contains(strings.Join(s.Warnings, "\n"), "nothing is accepted") && s.Outbox.Unknown() {
-			break
-		}
-		if time.Since(begun) > 10*time.Second {
-			w.Errorf("the status warns %q, outbox %+v", s.Warnings, s.Outbox)
-			break
-		}
-	}
+		return strings.Contains(strings.Join(s.Warnings, "\n"), "nothing is accepted") && s.Outbox.Unknown()
+	})
 	defer func() {
 		if led {
 			stop()
 		}
 	}()
-	if after := pages(); !slices.Equal(before, after) {
-		w.Errorf("the board shows\n%q\nwant\n%q", after, before)
-	}
+	same(w, "the board", before, pages())
 
 	mustDo(w, back())
 	isAway = false
 	var got reply
-	for begun := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-		got = n.request("POST", "/v1/claims/"+string(only.ID)+"/complete", `{"agent":"Trinity","summary":"once"}`, "K")
-		if got.status == 200 || time.Since(begun) > 10*time.Second {
-			break
-		}
-	}
-	if got.status != 200 || !strings.Contains(got.body, `"completed"`) {
-		w.Fatalf("the finish, once the database is back: %d %s", got.status, got.body)
-	}
-	if again := n.request("POST", "/v1/claims/"+string(only.ID)+"/complete", `{"agent":"Trinity","summary":"once"}`, "K"); again.body != got.body {
-		w.Errorf("the finish once more: %s, want %s", again.body, got.body)
+	w.until(10*time.Second, "the finish", func() bool { got = mineEnds(); return got.status == 200 })
+	if again := mineEnds(); !strings.Contains(got.body, `"completed"`) || again.body != got.body {
+		w.Errorf("the finish: %s, and once more: %s", got.body, again.body)
 	}
 	led = n.status().Cluster.Epoch == epoch // else the machine is so busy that the term ended, and the streams with it
 	if led {
 		select {
 		case kind := <-stream:
-			if kind != "completed" {
-				w.Errorf("the stream tells of %s, want completed", kind)
-			}
+			same(w, "what the stream tells of", "completed", kind)
 		case <-time.After(10 * time.Second):
 			w.Error("the stream does not go on")
 		}
-		if c := <-waited; c.Outcome != claim.EndCompleted {
-			w.Errorf("who waited since before was told of %+v, want completed", c)
-		}
+		same(w, "what is told to who waited since before", claim.EndCompleted, (<-waited).Outcome)
 	}
-	for begun := time.Now(); len(w.work()) == 0 && time.Since(begun) < 20*time.Second; {
-		time.Sleep(100 * time.Millisecond)
-	}
-	if got := w.work(); len(got) != 1 {
-		w.Errorf("Agent Task Log: %q, want the one that was finished", got)
-	}
+	w.until(20*time.Second, "the finish in the Agent Task Log", func() bool { return len(w.work()) == 1 })
 	n.mustClaim("Oracle", open)
 }
 

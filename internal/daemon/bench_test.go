@@ -2,6 +2,7 @@ package daemon_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -14,13 +15,9 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/api/client"
-	"dibs/internal/claim"
-	"dibs/internal/claim/sim"
 	"dibs/internal/daemon"
 	"dibs/internal/door/server"
-	"dibs/internal/journal"
 	"dibs/internal/notion/emulator"
-	"dibs/internal/task"
 )
 
 // BenchmarkMirror measures daemons with large boards, through their sockets. Requests and memory
@@ -35,53 +32,38 @@ func BenchmarkMirror(b *testing.B) {
 }
 
 func benchmarkMirror(b *testing.B, tasks int) {
-	notion, err := emulator.New(emulator.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { notion.Close() })
-	dbs, err := notion.Seed("empty")
-	if err != nil {
-		b.Fatal(err)
-	}
+	notion := emptyBoard(b)
 	// A tenth of the tasks is claimable; each other task depends on one of those.
 	var first []string
-	ready := max(tasks/10, 1)
+	board, ready := notion.Databases().Tasks, max(tasks/10, 1)
 	began := time.Now().Add(-1000 * time.Hour)
-	at := func(i int) time.Time { return began.Add(time.Duration(i/20) * time.Minute) }
-	priorities := []string{"critical", "high", "medium", "low"}
-	properties := func(i int) map[string]any {
-		return map[string]any{
-			"Name":     text("title", fmt.Sprintf("Task %d: something to be done about one of many things", i)),
-			"priority": option("select", priorities[i%len(priorities)]),
+	fill := func(from, n int, more func(i int, all map[string]any)) {
+		err := notion.Fill(board, n, func(i int) (time.Time, map[string]any) {
+			i += from
+			all := map[string]any{
+				"Name":     text("title", fmt.Sprintf("Task %d: something to be done about one of many things", i)),
+				"priority": option("select", []string{"critical", "high", "medium", "low"}[i%4]),
+			}
+			more(i, all)
+			return began.Add(time.Duration(i/20) * time.Minute), all
+		})
+		if err != nil {
+			b.Fatal(err)
 		}
 	}
-	err = notion.Fill(dbs.Tasks, ready, func(i int) (time.Time, map[string]any) { return at(i), properties(i) })
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, p := range notion.Pages(dbs.Tasks) {
+	fill(0, ready, func(int, map[string]any) {})
+	for _, p := range notion.Pages(board) {
 		first = append(first, p.ID)
 	}
-	err = notion.Fill(dbs.Tasks, tasks-ready, func(i int) (time.Time, map[string]any) {
-		all := properties(ready + i)
-		all["depends_on"] = relation(first[i%ready])
-		return at(ready + i), all
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	fill(ready, tasks-ready, func(i int, all map[string]any) { all["depends_on"] = relation(first[i%ready]) })
 	before := heap()
 
-	began = time.Now()
+	start := time.Now()
 	agent := serve(b, notion, nil)
 	if s := whenRead(b, agent); s.Mirror.Tasks != tasks || s.Mirror.Ready != ready {
 		b.Fatalf("%d tasks, %d ready; want %d, %d", s.Mirror.Tasks, s.Mirror.Ready, tasks, ready)
 	}
-	took, requests := time.Since(began), len(notion.Requests())
-	notion.ResetRequests()
-	memory := heap() - before
-
+	took, requests, memory := time.Since(start), len(notion.Requests()), heap()-before
 	b.Run("first-sync", func(b *testing.B) {
 		for b.Loop() {
 		}
@@ -90,50 +72,59 @@ func benchmarkMirror(b *testing.B, tasks int) {
 		b.ReportMetric(float64(requests), "requests")
 		b.ReportMetric(float64(memory)/(1<<20), "MB")
 	})
-	// counted reports how many requests an operation costs.
-	counted := func(name string, do func(i int) error) {
-		b.Run(name, func(b *testing.B) {
+	sync := func(b *testing.B) error {
+		return second(client.Do(b.Context(), agent, api.OpSync, api.Keyed("", &api.SyncRequest{})))
+	}
+	list := func(b *testing.B, in api.ListTasksInput) error {
+		return second(client.Do(b.Context(), agent, api.OpListTasks, in))
+	}
+	for _, what := range []struct {
+		name string
+		do   func(b *testing.B, i int) error
+	}{
+		{"idle-sync", func(b *testing.B, _ int) error { return sync(b) }},
+		{"sync-of-an-edit", func(b *testing.B, i int) error {
+			return errors.Join(notion.EditPage(first[i%ready], name(fmt.Sprint("Edited ", i))), sync(b))
+		}},
+		{"ready", func(b *testing.B, _ int) error { return list(b, api.ListTasksInput{Ready: true, Limit: 20}) }},
+		{"ready-by-text", func(b *testing.B, _ int) error {
+			return list(b, api.ListTasksInput{Ready: true, Limit: 20, Text: "one of many things"})
+		}},
+		{"nothing-ready", func(b *testing.B, _ int) error { // the answer summarizes the whole board
+			_, err := client.Do(b.Context(), agent, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", Filter: api.Filter{Priority: "none"}}))
+			if code(err) == "nothing_ready" {
+				return nil
+			}
+			return fmt.Errorf("a claim on nothing: %w", err)
+		}},
+		{"status", func(b *testing.B, _ int) error {
+			return second(client.Do(b.Context(), agent, api.OpStatus, struct{}{}))
+		}},
+	} {
+		b.Run(what.name, func(b *testing.B) {
 			notion.ResetRequests()
 			i := 0
-			for b.Loop() {
-				if err := do(i); err != nil {
+			for ; b.Loop(); i++ {
+				if err := what.do(b, i); err != nil {
 					b.Fatal(err)
 				}
-				i++
 			}
 			b.ReportMetric(float64(len(notion.Requests()))/float64(i), "requests/op")
 		})
 	}
-	counted("idle-sync", func(int) error {
-		_, err := client.Do(b.Context(), agent, api.OpSync, api.Keyed("", &api.SyncRequest{}))
-		return err
-	})
-	counted("sync-of-an-edit", func(i int) error {
-		if err := notion.EditPage(first[i%ready], map[string]any{"Name": text("title", fmt.Sprint("Edited ", i))}); err != nil {
-			return err
-		}
-		_, err := client.Do(b.Context(), agent, api.OpSync, api.Keyed("", &api.SyncRequest{}))
-		return err
-	})
-	counted("ready", func(int) error {
-		_, err := client.Do(b.Context(), agent, api.OpListTasks, api.ListTasksInput{Ready: true, Limit: 20})
-		return err
-	})
-	counted("ready-by-text", func(int) error {
-		_, err := client.Do(b.Context(), agent, api.OpListTasks, api.ListTasksInput{Ready: true, Limit: 20, Text: "one of many things"})
-		return err
-	})
-	counted("nothing-ready", func(int) error { // the answer summarizes the whole board
-		_, err := client.Do(b.Context(), agent, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", Filter: api.Filter{Priority: "none"}}))
-		if code(err) != "nothing_ready" {
-			return fmt.Errorf("a claim on nothing: %w", err)
-		}
-		return nil
-	})
-	counted("status", func(int) error {
-		_, err := client.Do(b.Context(), agent, api.OpStatus, struct{}{})
-		return err
-	})
+}
+
+// emptyBoard returns an emulator with the three databases.
+func emptyBoard(b *testing.B) *emulator.Emulator {
+	notion, err := emulator.New(emulator.Options{})
+	if err == nil {
+		b.Cleanup(func() { notion.Close() })
+		_, err = notion.Seed("empty")
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return notion
 }
 
 // serve runs a daemon on notion during the benchmark, and returns a client of it. By itself the
@@ -189,63 +180,13 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// BenchmarkLookAfter measures the search for remains of claims on all tasks of a large board after
-// a sync, if a tenth of them is claimed by other daemons.
-//
-//	go test -run=NONE -bench=LookAfter ./internal/daemon
-func BenchmarkLookAfter(b *testing.B) {
-	j, err := journal.Open(b.Context(), filepath.Join(b.TempDir(), journal.FileName))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer j.Close()
-	c, err := claim.New(claim.Config{
-		Store: sim.NewRegister().Store(sim.StoreOptions{}), Ledger: j, Policy: sim.Policy(), Log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer c.Close()
-	now := time.Now()
-	var tasks []task.Task
-	for i := range 10_000 {
-		t := task.Task{ID: task.ID(fmt.Sprintf("%032d", i)), Status: task.Open}
-		if i%10 == 0 {
-			t.Status, t.ClaimedBy, t.ClaimedAt, t.Token = task.InProgress, "Oracle", now, string(claim.NewID(now))
-		}
-		tasks = append(tasks, t)
-	}
-	for name, look := range map[string]func(context.Context, task.Task) (bool, error){
-		"sighted": func(ctx context.Context, t task.Task) (bool, error) { return c.Sighted(ctx, t.Token) },
-		"tidy":    c.Tidy,
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				for _, t := range tasks {
-					if done, err := look(b.Context(), t); done || err != nil {
-						b.Fatal(done, err)
-					}
-				}
-			}
-		})
-	}
-}
-
 // BenchmarkGrants lets agents claim the next of 10,000 tasks, with or without completing it, with a
 // daemon and an emulator in this process, for a profiler. internal/testkit/bench measures them as separate
 // processes.
 //
 //	go test -run=NONE -bench=Grants -cpuprofile=cpu.out ./internal/daemon
 func BenchmarkGrants(b *testing.B) {
-	notion, err := emulator.New(emulator.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { notion.Close() })
-	if _, err := notion.Seed("empty"); err != nil {
-		b.Fatal(err)
-	}
+	notion := emptyBoard(b)
 	if err := notion.AddTasks(10_000); err != nil {
 		b.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"cmp"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
-	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/cluster"
 	"dibs/internal/daemon"
@@ -29,46 +29,35 @@ func sharing(s *pgtest.Server, name string) func(*config.Config) {
 	}
 }
 
-// led waits until a daemon names that leader, and passes on its answers.
+// led waits until a daemon names that leader, and passes on its answers; itself, if leader is empty.
 func (n *node) led(leader string) {
 	n.w.Helper()
 	for range 300 {
-		c, err := client.Do(n.w.Context(), n.Client, api.OpCluster, struct{}{})
-		if err == nil && c.Leader == leader {
-			if _, err = client.Do(n.w.Context(), n.Client, api.OpStatus, struct{}{}); err == nil {
+		if c, err := call(n, api.OpCluster, struct{}{}); err == nil && c.Name != "" && c.Leader == cmp.Or(leader, c.Name) {
+			if _, err = call(n, api.OpStatus, struct{}{}); err == nil {
 				return
 			}
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	n.w.Fatalf("%s does not lead", leader)
+	n.w.Fatalf("%s does not lead", cmp.Or(leader, "it"))
 }
 
 // leads waits until the daemon leads.
 func (n *node) leads() {
 	n.w.Helper()
-	for range 300 {
-		if c, err := client.Do(n.w.Context(), n.Client, api.OpCluster, struct{}{}); err == nil && c.Leader == c.Name && c.Name != "" {
-			if _, err = client.Do(n.w.Context(), n.Client, api.OpStatus, struct{}{}); err == nil {
-				return
-			}
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	n.w.Fatal("it does not lead")
+	n.led("")
+}
+
+// space is the schema of a board in a shared journal.
+func (w *world) space() string {
+	return "dibs_" + strings.ReplaceAll(w.notion.Databases().Tasks, "-", "")
 }
 
 // depose ends the leader's term, as if the leader were frozen.
 func depose(w *world, s *pgtest.Server) {
 	w.Helper()
-	db, err := sql.Open("pgx", s.URL())
-	if err != nil {
-		w.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.Exec("UPDATE dibs_" + strings.ReplaceAll(w.notion.Databases().Tasks, "-", "") + ".leader SET until = '-infinity'"); err != nil {
-		w.Fatal(err)
-	}
+	mustDo(w, s.Exec("UPDATE "+w.space()+".leader SET until = '-infinity'"))
 }
 
 // When the leader stops, or is wrongly taken for dead, another daemon continues with all claims and
@@ -79,43 +68,34 @@ func TestAnotherDaemonGoesOn(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		w.add("First", nil)
 		w.add("Second", nil)
-		a := w.daemon(sharing(s, "a"))
-		a.led("a")
-		b := w.daemon(sharing(s, "b"))
-		b.led("a")
-		for _, n := range []*node{a, b} {
-			c, err := client.Do(w.Context(), n.Client, api.OpCluster, struct{}{})
-			if err != nil || c.Leader != "a" || c.Epoch != 1 || len(c.Members) != 2 || !c.Members[0].Leader || c.Members[1].Leader || c.Members[1].Address != "b:7331" {
-				w.Errorf("the members: %+v, %v", c, err)
+		all := w.members(s, "a b", nil)
+		a, b := all[0], all[1]
+		for _, n := range all {
+			c := mustCall(n, api.OpCluster, struct{}{})
+			if c.Leader != "a" || c.Epoch != 1 || len(c.Members) != 2 || !c.Members[0].Leader || c.Members[1].Leader || c.Members[1].Address != "b:7331" {
+				w.Errorf("the members: %+v", c)
 			}
 		}
 		first := a.mustClaim("Sandman", "")
-		if _, err := client.Do(w.Context(), a.Client, api.OpSend, api.Keyed("", api.MessageRequest{From: "Sandman", To: "Oracle", Text: "hello"})); err != nil {
-			w.Fatal(err)
-		}
-		second := b.mustClaim("Oracle", "")
+		mustCall(a, api.OpSend, api.Keyed("", api.MessageRequest{From: "Sandman", To: "Oracle", Text: "hello"}))
+		other := b.mustClaim("Oracle", "")
 
 		depose(w, s)
 		b.led("b")
 		a.led("b")
-		if err := a.complete(first); err != nil {
-			w.Errorf("what was held at the former leader, finished there: %v", err)
-		}
+		mustDo(w, a.complete(first)) // what was held at the former leader, finished there
 
 		b.stop()
 		a.led("a")
-		held, err := client.Do(w.Context(), a.Client, api.OpListClaims, api.AgentFilter{Agent: "Oracle"})
-		if err != nil || len(held.Claims) != 1 || held.Claims[0].ID != second.ID {
-			w.Errorf("what is held at the next leader: %v, %v", held, err)
+		held := mustCall(a, api.OpListClaims, api.AgentFilter{Agent: "Oracle"}).Claims
+		if len(held) != 1 || held[0].ID != other.ID {
+			w.Errorf("what is held at the next leader: %v", held)
 		}
-		got, err := client.Do(w.Context(), a.Client, api.OpPoll, api.PollInput{Name: "Oracle", Body: &api.PollRequest{}})
-		if err != nil || len(got.Triggers) == 0 {
-			w.Errorf("the message: %v, %v", got, err)
+		if got := a.poll("Oracle", 0); len(got) == 0 {
+			w.Error("the message is lost")
 		}
 		a.stop()
-		if got := w.work(); len(got) != 1 {
-			w.Errorf("Agent Task Log: %q, want the one that was finished", got)
-		}
+		same(w, "Agent Task Log, with the one that was finished", 1, len(w.work()))
 	})
 }
 
@@ -124,24 +104,20 @@ func TestAnotherDaemonGoesOn(t *testing.T) {
 func TestOtherDatabases(t *testing.T) {
 	s := pgtest.Run(t)
 	inWorld(t, 0, func(w *world) {
-		a := w.daemon(sharing(s, "a"))
-		a.led("a")
+		a := w.members(s, "a", nil)[0]
 		swapped := w.options(func(c *config.Config) {
 			sharing(s, "b")(c)
 			c.Databases.TaskLog, c.Databases.MeshLog = c.Databases.MeshLog, c.Databases.TaskLog
 		})
 		_, err := daemon.Start(w.Context(), swapped)
-		if _, ok := errors.AsType[*cluster.DatabasesError](err); !ok || !strings.Contains(err.Error(), "databases.mesh_log") || !strings.Contains(err.Error(), "at a") {
+		w.mentions(err, "databases.mesh_log", "at a")
+		if _, ok := errors.AsType[*cluster.DatabasesError](err); !ok {
 			t.Errorf("Start = %v, want that the databases differ from those of a", err)
 		}
 		a.stop()
 		b, err := daemon.Start(w.Context(), swapped)
-		if err != nil {
-			t.Fatalf("alone: %v", err)
-		}
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
+		mustDo(w, err)
+		mustDo(w, b.Close())
 	})
 }
 
@@ -168,39 +144,30 @@ func TestNamesCountAtTheDoor(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		w.add("First", nil)
 		w.add("Second", nil)
-		var second config.Config
+		var changed config.Config
 		all := w.members(s, "a b", func(name string, c *config.Config) {
+			c.Agents = []config.Agent{{Name: "Sandman"}}
 			if name == "b" {
-				second = *c
-				second.Agents = []config.Agent{{Name: "Merlin"}}
+				changed = *c
+				changed.Agents = []config.Agent{{Name: "Merlin"}}
 				c.Agents = []config.Agent{{Name: "Oracle"}, {Name: "Root", UIDs: []int{0}}}
-			} else {
-				c.Agents = []config.Agent{{Name: "Sandman"}}
 			}
 		})
 		a, b := all[0], all[1]
-		for _, tt := range []struct {
-			at    *node
-			agent string
-			want  string
-		}{
-			{a, "Sandman", "<nil>"}, {a, "Oracle", string(api.CodeForbiddenAgent)},
-			{b, "Oracle", "<nil>"}, {b, "Sandman", string(api.CodeForbiddenAgent)}, {b, "Root", string(api.CodeForbiddenAgent)},
-		} {
-			if _, err := tt.at.claim(tt.agent, ""); code(err) != tt.want {
-				t.Errorf("%s: %v, want %s", tt.agent, err, tt.want)
+		forbidden := func(at *node, agents ...string) {
+			for _, agent := range agents {
+				w.refused(agent, second(at.claim(agent, "")), string(api.CodeForbiddenAgent))
 			}
 		}
+		a.mustClaim("Sandman", "")
+		b.mustClaim("Oracle", "")
+		forbidden(a, "Oracle")
+		forbidden(b, "Sandman", "Root")
 		// Changed names apply as soon as the leader has heard of them.
-		mustDo(w, b.daemon.Reload(second))
+		mustDo(w, b.daemon.Reload(changed))
 		time.Sleep(time.Minute)
-		for agent, want := range map[string]string{"Merlin": denied(claim.CodeNothingReady), "Oracle": string(api.CodeForbiddenAgent)} {
-			if _, err := b.claim(agent, ""); code(err) != want {
-				t.Errorf("%s, once the configuration has changed: %v, want %s", agent, err, want)
-			}
-		}
-		b.stop()
-		a.stop()
+		w.refused("Merlin", second(b.claim("Merlin", "")), denied(claim.CodeNothingReady))
+		forbidden(b, "Oracle")
 	})
 }
 
@@ -209,26 +176,12 @@ func TestAWaitOutlivesTheLeader(t *testing.T) {
 	s := pgtest.Run(t)
 	inWorld(t, 0, func(w *world) {
 		all := w.members(s, "a b c", nil)
-		a, b, c := all[0], all[1], all[2]
-		got := make(chan error, 1)
-		var cl api.Claim
-		go func() {
-			var err error
-			cl, err = client.Do(w.Context(), c.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", WaitSeconds: 120}))
-			got <- err
-		}()
-		time.Sleep(time.Second)
-		a.stop()
-		w.add("First", nil)
-		if err := <-got; err != nil || cl.Agent != "Sandman" {
-			t.Errorf("the wait: %v, %v", cl, err)
-		}
-		held, err := client.Do(w.Context(), b.Client, api.OpListClaims, api.AgentFilter{})
-		if err != nil || len(held.Claims) != 1 {
-			t.Errorf("claims: %v, %v", held, err)
-		}
-		b.stop()
-		c.stop()
+		time.AfterFunc(time.Second, func() {
+			all[0].stop()
+			w.add("First", nil)
+		})
+		mustDo(w, second(all[2].waitFor("Sandman", "", 2*time.Minute)))
+		same(w, "claims", 1, len(mustCall(all[1], api.OpListClaims, api.AgentFilter{}).Claims))
 	})
 }
 
@@ -236,33 +189,21 @@ func TestAWaitOutlivesTheLeader(t *testing.T) {
 func TestNoWayToTheLeader(t *testing.T) {
 	s := pgtest.Run(t)
 	inWorld(t, 0, func(w *world) {
-		all := w.members(s, "a b", nil)
-		a, b := all[0], all[1]
+		b := w.members(s, "a b", nil)[1]
 		w.wires.sever("a:7331", true)
 		begun := time.Now()
-		_, err := b.claim("Sandman", "")
-		if code(err) != denied(claim.CodeJournalUnavailable) || !strings.Contains(err.Error(), "a leads since") || !strings.Contains(err.Error(), "no way to a:7331") {
-			t.Errorf("a claim without a way: %v", err)
-		}
+		w.refused("a claim without a way", second(b.claim("Sandman", "")), denied(claim.CodeJournalUnavailable), "a leads since", "no way to a:7331")
 		if took := time.Since(begun); took < 9*time.Second || took > 12*time.Second {
 			t.Errorf("it was tried for %v, want 10 s", took)
 		}
 		begun = time.Now()
-		if _, err := client.Do(w.Context(), b.Client, api.OpCluster, struct{}{}); err != nil {
-			t.Errorf("who the members are: %v", err)
-		}
-		if _, err := client.Do(w.Context(), b.Client, api.OpStatus, struct{}{}); code(err) != denied(claim.CodeJournalUnavailable) || !strings.Contains(err.Error(), "no way to a:7331") {
-			t.Errorf("the status without a way: %v", err)
-		}
+		mustCall(b, api.OpCluster, struct{}{})
+		w.refused("the status", second(call(b, api.OpStatus, struct{}{})), denied(claim.CodeJournalUnavailable), "no way to a:7331")
 		if took := time.Since(begun); took > 3*time.Second {
 			t.Errorf("questions about the cluster took %v", took)
 		}
 		w.wires.sever("a:7331", false)
-		if _, err := client.Do(w.Context(), b.Client, api.OpStatus, struct{}{}); err != nil {
-			t.Errorf("with the way back: %v", err)
-		}
-		b.stop()
-		a.stop()
+		b.status()
 	})
 }
 
@@ -274,42 +215,20 @@ func TestAProcessAtTheDoor(t *testing.T) {
 		all := w.members(s, "a b", nil)
 		a, b := all[0], all[1]
 		cmd := exec.Command("sleep", "1000")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		cl, err := client.Do(w.Context(), b.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", TimeoutMinutes: 2, Keeper: api.Keeper{PID: cmd.Process.Pid}}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		held := func() bool {
-			w.Helper()
-			all, err := client.Do(w.Context(), a.Client, api.OpListClaims, api.AgentFilter{Agent: "Sandman"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return len(all.Claims) == 1
-		}
+		mustDo(w, cmd.Start())
+		mustCall(b, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", TimeoutMinutes: 2, Keeper: api.Keeper{PID: cmd.Process.Pid}}))
+		held := func() int { return len(mustCall(a, api.OpListClaims, api.AgentFilter{Agent: "Sandman"}).Claims) }
 		time.Sleep(8 * time.Minute)
-		if !held() {
-			t.Error("it is not held while its process lives")
-		}
+		same(w, "held while its process lives", 1, held())
 		// Silence does not mean that the process has ended.
 		w.wires.sever("b:7331", true)
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		mustDo(w, cmd.Process.Kill())
 		_ = cmd.Wait()
 		time.Sleep(time.Minute)
-		if !held() {
-			t.Error("it was given back though nobody could know")
-		}
+		same(w, "held though nobody could know", 1, held())
 		w.wires.sever("b:7331", false)
 		time.Sleep(5 * time.Second)
-		if held() {
-			t.Errorf("claim %s is held still, and its process is gone", cl.ID)
-		}
-		b.stop()
-		a.stop()
+		same(w, "held though its process is gone", 0, held())
 	})
 }
 
@@ -319,27 +238,18 @@ func TestJournalAwayWhileTheLeadIsTaken(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("First", nil)
 		all := w.members(s, "a b", nil)
-		a, b := all[0], all[1]
 		db, err := sql.Open("pgx", s.URL())
-		if err != nil {
-			t.Fatal(err)
-		}
+		mustDo(w, err)
 		defer db.Close()
 		lock, err := db.Begin()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := lock.Exec("LOCK TABLE dibs_" + strings.ReplaceAll(w.tasks, "-", "") + ".claims IN ACCESS EXCLUSIVE MODE"); err != nil {
-			t.Fatal(err)
-		}
-		a.stop()
+		mustDo(w, err)
+		_, err = lock.Exec("LOCK TABLE " + w.space() + ".claims IN ACCESS EXCLUSIVE MODE")
+		mustDo(w, err)
+		all[0].stop()
 		time.Sleep(5 * time.Second)
-		if err := lock.Rollback(); err != nil {
-			t.Fatal(err)
-		}
-		b.led("b")
-		b.mustClaim("Sandman", id)
-		b.stop()
+		mustDo(w, lock.Rollback())
+		all[1].led("b")
+		all[1].mustClaim("Sandman", id)
 	})
 }
 
@@ -349,21 +259,15 @@ func TestJournalRefusedWhileTheLeadIsTaken(t *testing.T) {
 	s := pgtest.Run(t)
 	inWorld(t, 0, func(w *world) {
 		all := w.members(s, "a b", nil)
-		a, b := all[0], all[1]
-		space := "dibs_" + strings.ReplaceAll(w.tasks, "-", "")
 		for _, statement := range []string{
 			// Simulates missing privileges: this server's user has them all.
-			"CREATE FUNCTION " + space + ".refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'permission denied' USING ERRCODE = '42501'; END $$",
-			"CREATE TRIGGER refuse BEFORE UPDATE ON " + space + ".owed FOR EACH STATEMENT EXECUTE FUNCTION " + space + ".refuse()",
+			"CREATE FUNCTION " + w.space() + ".refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'permission denied' USING ERRCODE = '42501'; END $$",
+			"CREATE TRIGGER refuse BEFORE UPDATE ON " + w.space() + ".owed FOR EACH STATEMENT EXECUTE FUNCTION " + w.space() + ".refuse()",
 		} {
-			if err := s.Exec(statement); err != nil {
-				t.Fatal(err)
-			}
+			mustDo(w, s.Exec(statement))
 		}
-		a.stop()
-		if err := b.failed(); err == nil || !strings.Contains(err.Error(), "permission denied") {
-			t.Errorf("the member: %v; want that it ends with what is wrong with the journal", err)
-		}
+		all[0].stop()
+		w.mentions(all[1].failed(), "permission denied")
 	})
 }
 
@@ -384,14 +288,10 @@ func TestStandbyThatLagged(t *testing.T) {
 		w.restore(s)
 
 		var refused *api.Problem
-		for range 100 { // until it is noticed, callers wait for the next leader
-			_, err := b.claim("Oracle", open)
-			if errors.As(err, &refused) && strings.Contains(refused.Detail, "set back") {
-				break
-			}
-			time.Sleep(time.Second)
-		}
-		if refused == nil || refused.Code != api.Code(claim.CodeJournalUnavailable) || refused.RetryAfter == 0 || !strings.Contains(refused.Detail, "may be lost") {
+		w.until(2*time.Minute, "it noticed", func() bool { // until then, callers wait for the next leader
+			return errors.As(second(b.claim("Oracle", open)), &refused) && strings.Contains(refused.Detail, "set back")
+		})
+		if refused.Code != api.Code(claim.CodeJournalUnavailable) || refused.RetryAfter == 0 || !strings.Contains(refused.Detail, "may be lost") {
 			t.Fatalf("a claim after it: %+v; want that it is refused for a while", refused)
 		}
 		time.Sleep(70 * time.Second)
@@ -401,19 +301,10 @@ func TestStandbyThatLagged(t *testing.T) {
 			}
 		}
 		b.mustClaim("Oracle", open)
-		if _, err := b.claim("Oracle", lost); code(err) != denied(claim.CodeHeld) {
-			t.Errorf("what was claimed in the time that is lost: %v, want that it is held", err)
-		}
-		if err := b.complete(before); err != nil {
-			t.Errorf("the end of what was claimed before: %v", err)
-		}
+		w.refused("what was claimed in the time that is lost", second(b.claim("Oracle", lost)), denied(claim.CodeHeld))
+		mustDo(w, b.complete(before))
 		time.Sleep(3 * time.Minute) // what may have been sent before has arrived
-		if again := b.mustAdd(api.AddRequest{Title: "made"}, "once"); again.ID != made.ID {
-			t.Errorf("a task asked for again under its key is made as %s, want %s", again.ID, made.ID)
-		}
-		for _, n := range all {
-			n.stop()
-		}
+		same(w, "a task asked for again under its key", made.ID, b.mustAdd(api.AddRequest{Title: "made"}, "once").ID)
 	})
 }
 
@@ -430,62 +321,16 @@ func TestCutUnderAClaim(t *testing.T) {
 		for after := 50 * time.Millisecond; after <= time.Second; after += 50 * time.Millisecond {
 			id, agent := w.add(fmt.Sprint("cut after ", after), nil), fmt.Sprint("agent-", after.Milliseconds())
 			time.AfterFunc(after, func() { w.wires.sever("a:7331", false) })
-			cl, err := b.claim(agent, id)
-			switch {
-			case err == nil:
+			if cl, err := b.claim(agent, id); err == nil {
 				granted++
-				if err := b.complete(cl); err != nil {
-					t.Errorf("cut after %v, what was granted: %v", after, err)
-				}
-			case code(err) != denied(claim.CodeJournalUnavailable):
-				t.Errorf("cut after %v: %v", after, err)
+				mustDo(w, b.complete(cl))
+			} else {
+				w.refused(fmt.Sprint("cut after ", after), err, denied(claim.CodeJournalUnavailable))
 			}
 			time.Sleep(2 * time.Second)
 		}
 		if granted == 0 {
 			t.Error("nothing was granted")
-		}
-		for _, n := range w.nodes {
-			n.stop()
-		}
-	})
-}
-
-// TestRepeatedAfterCut stops a daemon during a settle wait that is longer than its drain time. The
-// next daemon does not refuse the same request because of the remains of the first attempt, and
-// grants it once that is withdrawn.
-func TestRepeatedAfterCut(t *testing.T) {
-	t.Parallel()
-	inWorld(t, 0, func(w *world) {
-		id := w.add("Cut off", nil)
-		o := w.options(func(c *config.Config) {
-			c.Claim.WriteWindow, c.Claim.Settle = 40*time.Second, time.Minute
-		})
-		ask := func(n *node) (api.Claim, error) {
-			return client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("the same", api.ClaimRequest{Agent: "Sandman", Task: id}))
-		}
-		first := w.start(o)
-		cut := make(chan error, 1)
-		go func() {
-			_, err := ask(first)
-			cut <- err
-		}()
-		time.Sleep(5 * time.Second)
-		if p := w.page(id); p.Text("claimed_by") != "Sandman" {
-			t.Errorf("the page shows %q: the claim was not written before the stop", p.Text("claimed_by"))
-		}
-		first.stop()
-		if err := <-cut; code(err) != string(api.CodeStopping) {
-			t.Errorf("the claim that could not be verified before the stop was answered: %v", err)
-		}
-
-		second := w.start(o)
-		if _, err := ask(second); code(err) != denied(claim.CodeNotionUnavailable) {
-			t.Errorf("the same request, with the first attempt not withdrawn: %v", err)
-		}
-		time.Sleep(15 * time.Minute)
-		if cl, err := ask(second); err != nil || cl.Agent != "Sandman" {
-			t.Errorf("the same request, with the first attempt withdrawn: %+v, %v", cl, err)
 		}
 	})
 }

@@ -299,32 +299,6 @@ func TestPagesAfterASpell(t *testing.T) {
 	})
 }
 
-// Agents that claim named tasks with unread dependencies do not block each other forever.
-func TestManyWithUnknownDependencies(t *testing.T) {
-	t.Parallel()
-	inWorld(t, 0, func(w *world) {
-		const agents = 14
-		var finished, ids []string
-		for i := range 60 {
-			finished = append(finished, w.add(fmt.Sprint("finished ", i), map[string]any{"status": option("status", "COMPLETED")}))
-		}
-		time.Sleep(72 * time.Hour) // they are no longer listed
-		for i := range 60 {
-			ids = append(ids, w.add(fmt.Sprint("task ", i), map[string]any{"depends_on": relation(finished[i])}))
-		}
-		n := w.daemon(nil)
-		var all sync.WaitGroup
-		began := time.Now()
-		for i := range agents {
-			all.Go(func() { n.mustClaim(fmt.Sprint("agent-", i), ids[59-i]) })
-		}
-		all.Wait()
-		if took := time.Since(began); took > 2*time.Minute {
-			w.Errorf("%d claims took %v", agents, took)
-		}
-	})
-}
-
 // A finish is accepted while Notion is away; the answer says that it is pending, and what is
 // unknown. Once the lease is over, that is whether another agent has the task: if so, the finish is
 // dropped when Notion is back, and the agent is told.

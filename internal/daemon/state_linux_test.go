@@ -12,10 +12,8 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
-	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/daemon"
-	"dibs/internal/task"
 	"dibs/internal/testkit"
 )
 
@@ -78,144 +76,76 @@ func TestStateOfOthers(t *testing.T) {
 
 // TestFullDisk fills the disk of the state directory: requests that must be saved are refused as
 // journal_unavailable and have no effect, reads are answered, and once there is space the daemon
-// continues by itself.
+// continues by itself. TestDatabaseAway tries every operation.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := testkit.NewSmallDisk(t, 64<<20)
 	inWorld(t, 0, func(w *world) {
-		var ids []string
-		for _, title := range []string{"blocked", "completed", "failed", "held", "next", "offered", "released", "renewed"} {
-			ids = append(ids, w.add(title, nil))
-		}
 		n := w.daemon(func(c *config.Config) { c.StateDir = disk.Path + "/state" })
 		held := make(map[string]api.Claim)
-		for i, title := range []string{"blocked", "completed", "failed", "held"} {
-			held[title] = n.mustClaim("Sandman", ids[i])
+		for _, title := range []string{"blocked", "completed", "released", "renewed"} {
+			held[title] = n.mustClaim("Sandman", w.add(title, nil))
 		}
-		held["released"], held["renewed"] = n.mustClaim("Sandman", ids[6]), n.mustClaim("Sandman", ids[7])
-		if _, err := client.Do(w.Context(), n.Client, api.OpSend, api.Keyed("", api.MessageRequest{To: "Oracle", From: "Sandman", Text: "hello"})); err != nil {
-			w.Fatal(err)
-		}
+		w.add("next", nil)
+		n.sync()
+		mustCall(n, api.OpSend, api.Keyed("", api.MessageRequest{To: "Oracle", From: "Sandman", Text: "hello"}))
 		time.Sleep(16 * time.Minute) // a renewal is due
-		edited := func() (s []string) {
+		edited := func() (all []string) {
 			for _, p := range w.notion.Pages(w.tasks) {
-				s = append(s, p.Title()+" "+shape(p))
+				all = append(all, p.Title()+" "+shape(p))
 			}
-			return s
+			return all
 		}
-		before := strings.Join(edited(), "\n")
+		before := edited()
 
 		disk.Fill()
-		ctx := w.Context()
+		on := func(title string) string { return string(held[title].ID) }
 		ask := map[string]func(key string) error{
-			"claim": func(key string) error {
-				_, err := client.Do(ctx, n.Client, api.OpClaim, api.Keyed(key, api.ClaimRequest{Agent: "Oracle", Task: ids[4]}))
-				return err
-			},
 			"next": func(key string) error {
-				_, err := client.Do(ctx, n.Client, api.OpClaim, api.Keyed(key, api.ClaimRequest{Agent: "Oracle"}))
-				return err
+				return second(call(n, api.OpClaim, api.Keyed(key, api.ClaimRequest{Agent: "Oracle"})))
 			},
 			"renew": func(key string) error {
-				_, err := client.Do(ctx, n.Client, api.OpRenew, api.On(string(held["renewed"].ID), key, api.RenewRequest{}))
-				return err
+				return second(call(n, api.OpRenew, api.On(on("renewed"), key, api.RenewRequest{})))
 			},
 			"finish": func(key string) error {
-				_, err := client.Do(ctx, n.Client, api.OpComplete, api.On(string(held["completed"].ID), key, api.CompleteRequest{Summary: "done"}))
-				return err
+				return second(call(n, api.OpComplete, api.On(on("completed"), key, api.CompleteRequest{})))
 			},
 			"release": func(key string) error {
-				_, err := client.Do(ctx, n.Client, api.OpRelease, api.On(string(held["released"].ID), key, api.StopRequest{}))
-				return err
+				return second(call(n, api.OpRelease, api.On(on("released"), key, api.StopRequest{})))
 			},
 			"block": func(key string) error {
-				_, err := client.Do(ctx, n.Client, api.OpBlock, api.On(string(held["blocked"].ID), key, api.BlockRequest{Reason: "no"}))
-				return err
-			},
-			"fail": func(key string) error {
-				_, err := client.Do(ctx, n.Client, api.OpFail, api.On(string(held["failed"].ID), key, api.FailRequest{Reason: "no"}))
-				return err
+				return second(call(n, api.OpBlock, api.On(on("blocked"), key, api.BlockRequest{Reason: "no"})))
 			},
 			"add": func(key string) error {
-				_, err := client.Do(ctx, n.Client, api.OpAddTask, api.AddInput{Key: key, Body: api.AddRequest{Title: "more"}})
-				return err
-			},
-			"comment": func(key string) error {
-				_, err := client.Do(ctx, n.Client, api.OpComment, api.OnTask(task.ID(ids[3]), key, api.CommentRequest{Agent: "Sandman", Text: "so"}))
-				return err
-			},
-			"offer": func(key string) error {
-				_, err := client.Do(ctx, n.Client, api.OpOffer, api.OnTask(task.ID(ids[5]), key, api.OfferRequest{To: "Oracle", Agent: "Sandman"}))
-				return err
+				return second(call(n, api.OpAddTask, api.AddInput{Key: key, Body: api.AddRequest{Title: "more"}}))
 			},
 			"send": func(key string) error {
-				_, err := client.Do(ctx, n.Client, api.OpSend, api.Keyed(key, api.MessageRequest{To: "Oracle", From: "Sandman", Text: "again"}))
-				return err
+				return second(call(n, api.OpSend, api.Keyed(key, api.MessageRequest{To: "Oracle", From: "Sandman", Text: "again"})))
 			},
 			"poll": func(key string) error {
-				_, err := client.Do(ctx, n.Client, api.OpPoll, api.PollInput{Name: "Oracle", Key: key, Body: &api.PollRequest{}})
-				return err
-			},
-			"poll, waiting": func(key string) error {
-				_, err := client.Do(ctx, n.Client, api.OpPoll, api.PollInput{Name: "Oracle", Key: key, Body: &api.PollRequest{WaitSeconds: 60}})
-				return err
-			},
-			"reserve": func(key string) error {
-				_, err := n.Reserve(ctx, w.TempDir(), []string{"*.go"}, api.ReserveRequest{Agent: "Oracle"}, key)
-				return err
-			},
-			"mint": func(key string) error {
-				_, err := client.Do(ctx, n.Client, api.OpMint, api.MintInput{Key: key, Body: &api.MintRequest{Session: "one"}})
-				return err
-			},
-			"reopen": func(key string) error {
-				_, err := client.Do(ctx, n.Client, api.OpReopen, api.ReopenInput{ID: ids[4], Key: key, Body: &api.ReopenRequest{}})
-				return err
+				return second(call(n, api.OpPoll, api.PollInput{Name: "Oracle", Key: key, Body: &api.PollRequest{WaitSeconds: 60}}))
 			},
 		}
 		for what, do := range ask {
 			for _, key := range []string{"", "key of " + what} {
-				if what == "reopen" && key == "" {
-					continue // an open task: nothing to do
-				}
 				begun := time.Now()
 				err := do(key)
-				p, ok := errors.AsType[*api.Problem](err)
-				if !ok || p.Code != api.Code(claim.CodeJournalUnavailable) || p.Status != 503 || p.RetryAfter == 0 || p.Code.Exit() != api.ExitNotion {
-					w.Errorf("%s with key %q: %v (%s), want journal_unavailable", what, key, err, code(err))
-					continue
-				}
-				if !strings.Contains(p.Detail, "make room on its disk") || strings.Contains(p.Detail, "\n") {
-					w.Errorf("%s: %q", what, p.Detail)
-				}
-				if took := time.Since(begun); took > time.Second {
-					w.Errorf("%s was refused after %v", what, took)
+				w.refused(what, err, string(claim.CodeJournalUnavailable), "make room on its disk")
+				if p, ok := errors.AsType[*api.Problem](err); !ok || p.Status != 503 || p.RetryAfter == 0 || p.Code.Exit() != api.ExitNotion || time.Since(begun) > time.Second {
+					w.Errorf("%s with key %q: %+v after %v", what, key, err, time.Since(begun))
 				}
 			}
 		}
-		s := n.status()
-		if !strings.Contains(strings.Join(s.Warnings, "\n"), "make room on its disk") {
-			w.Errorf("the status warns %q", s.Warnings)
+		if got := n.status().Warnings; !strings.Contains(strings.Join(got, "\n"), "make room on its disk") {
+			w.Errorf("the status warns %q", got)
 		}
-		if got, err := client.Do(ctx, n.Client, api.OpListTasks, api.ListTasksInput{}); err != nil || len(got.Tasks) != len(ids) {
-			w.Errorf("%d tasks, %v", len(got.Tasks), err)
-		}
-		if after := strings.Join(edited(), "\n"); after != before {
-			w.Errorf("the board shows\n%s\nwant\n%s", after, before)
-		}
-		if got := w.notion.Pages(w.tasks); len(got) != len(ids) {
-			w.Errorf("%d pages, want %d", len(got), len(ids))
-		}
+		same(w, "known tasks", 5, len(n.titles()))
+		same(w, "the board", before, edited())
 
 		disk.Free()
 		time.Sleep(time.Minute)
-		if s := n.status(); len(s.Warnings) != 0 {
-			w.Errorf("with room again the status warns %q", s.Warnings)
-		}
+		same(w, "warnings, with room again", "", strings.Join(n.status().Warnings, "\n"))
 		for what, do := range ask {
-			if what == "claim" || what == "offer" || what == "reopen" || what == "poll, waiting" {
-				continue // next takes the first; the others are done
-			}
 			if err := do("key of " + what); err != nil {
 				w.Errorf("with room again, %s: %v", what, err)
 			}
@@ -224,8 +154,6 @@ func TestFullDisk(t *testing.T) {
 		if s := n.status(); s.Outbox.Depth != 0 {
 			w.Errorf("%d entries are owed: %s", s.Outbox.Depth, s.Outbox.LastError)
 		}
-		if got := w.notion.Pages(w.tasks); len(got) != len(ids)+1 {
-			w.Errorf("%d pages, want one more than %d", len(got), len(ids))
-		}
+		same(w, "pages, with the one that was added", 6, len(w.notion.Pages(w.tasks)))
 	})
 }

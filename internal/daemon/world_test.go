@@ -95,9 +95,7 @@ func (w *world) add(title string, props map[string]any) string {
 		all[name] = value
 	}
 	id, err := w.notion.CreatePage(w.tasks, all)
-	if err != nil {
-		w.Fatal(err)
-	}
+	mustDo(w, err)
 	return id
 }
 
@@ -255,17 +253,18 @@ func (w *world) begin(o daemon.Options) (*node, error) {
 	return n, nil
 }
 
+// over returns a client whose connections are made anew for each request.
+func over(dial func(context.Context) (net.Conn, error)) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }, DisableKeepAlives: true,
+	}}
+}
+
 // get requests an address of the socket and returns the answer's body.
 func (n *node) get(path string) string {
 	n.w.Helper()
-	web := http.Client{Transport: &http.Transport{
-		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return n.dial(ctx) },
-		DisableKeepAlives: true,
-	}}
-	resp, err := web.Get("http://dibs" + path)
-	if err != nil {
-		n.w.Fatal(err)
-	}
+	resp, err := over(n.dial).Get("http://dibs" + path)
+	mustDo(n.w, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {
@@ -276,7 +275,7 @@ func (n *node) get(path string) string {
 
 // claim claims a task, the next ready one if id is empty.
 func (n *node) claim(agent, id string) (api.Claim, error) {
-	return client.Do(n.w.Context(), n.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: agent, Task: id}))
+	return n.waitFor(agent, id, 0)
 }
 
 // mustClaim fails the test unless the claim is granted.
@@ -340,12 +339,13 @@ func same[T any](w *world, what string, want, got T) {
 	}
 }
 
-// refused checks that something was refused, in one line that has these parts.
+// refused checks that something was refused with a code, any if want is empty, and in one line that
+// has these parts.
 func (w *world) refused(what string, err error, want string, parts ...string) {
 	w.Helper()
 	says := fmt.Sprint(err)
 	lacks := slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(says, part) })
-	if code(err) != want || lacks || strings.Contains(says, "\n") {
+	if err == nil || want != "" && code(err) != want || lacks || strings.Contains(says, "\n") {
 		w.Errorf("%s: %v, want %s and %q", what, err, want, parts)
 	}
 }
@@ -450,11 +450,7 @@ func (w *world) logsAgree(nodes ...*node) {
 	w.Helper()
 	want := map[claim.Log][]string{}
 	for _, n := range nodes {
-		events, err := client.Do(w.Context(), n.Client, api.OpLog, api.LogInput{Limit: 1000})
-		if err != nil {
-			w.Fatal(err)
-		}
-		for _, e := range events.Entries {
+		for _, e := range mustCall(n, api.OpLog, api.LogInput{Limit: 1000}).Entries {
 			for _, log := range (claim.Fact{Kind: e.Kind, Remote: e.Remote}).Logs() {
 				want[log] = append(want[log], e.ID)
 			}
@@ -468,9 +464,7 @@ func (w *world) logsAgree(nodes ...*node) {
 		}
 		slices.Sort(want[log])
 		slices.Sort(got)
-		if diff := cmp.Diff(want[log], got); diff != "" {
-			w.Errorf("entries of the %s log (-on record +in Notion):\n%s", log, diff)
-		}
+		same(w, fmt.Sprintf("entries of the %s log on record, and in Notion", log), want[log], got)
 	}
 }
 
