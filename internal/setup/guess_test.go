@@ -650,3 +650,21 @@ func TestSelectInAnotherLanguage(t *testing.T) {
 		}
 	})
 }
+
+// A plan names the first tasks that agents would be offered, and says where there are more.
+func TestSayOffered(t *testing.T) {
+	p := setup.Plan{Offered: []task.Task{{Title: "a"}}}
+	if got := p.SayOffered(); got != "1 open task would be offered to agents: “a”" {
+		t.Error(got)
+	}
+	for range 4 {
+		p.Offered = append(p.Offered, task.Task{Title: "b"})
+	}
+	if got := p.SayOffered(); got != "5 open tasks would be offered to agents: “a”, “b”, “b”, “b”, “b”" {
+		t.Error(got)
+	}
+	p.Offered = append(p.Offered, task.Task{Title: "c"})
+	if got := p.SayOffered(); !strings.HasSuffix(got, "“b”, …") {
+		t.Error(got)
+	}
+}
