@@ -203,7 +203,7 @@ var planted = []struct {
 
 // What the emulator is asked and answers here is right, and mistakes are found.
 func TestPlantedMistakes(t *testing.T) {
-	testkit.TakesSeconds(t)
+	testkit.Long(t)
 	testkit.SkipUnderRace(t)
 	sdktypes.Clients(t)
 	right := exchanges(t)
