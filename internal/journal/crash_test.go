@@ -145,3 +145,55 @@ func TestAcknowledgedSurvivesKill(t *testing.T) {
 		})
 	}
 }
+
+// However much of the WAL a power cut left, the journal opens, and shows each
+// change whole or not at all, and none without those before it.
+func TestTornFile(t *testing.T) {
+	testkit.TakesSeconds(t)
+	pgtest.OnlySQLite(t)
+	j := newJournal(t)
+	const n = 30
+	var claims []claim.Hold
+	for i := range n {
+		c := attempt("Sandman", task.ID(fmt.Sprint(i)), t0.Add(time.Duration(i)*time.Second))
+		c.State = claim.Writing
+		save(t, j, c, event(c, claim.KindGranted, c.Reserved)) // the first word of it: one transaction
+		claims = append(claims, c)
+	}
+	read := func(path string) []byte {
+		data, err := os.ReadFile(path)
+		do(t, err)
+		return data
+	}
+	db, wal := read(j.Path()), read(j.Path()+"-wal")
+	seen := map[int]bool{}
+	const cuts = 25
+	for i := range cuts + 1 {
+		path := filepath.Join(t.TempDir(), "journal.db")
+		write(t, path, db)
+		write(t, path+"-wal", wal[:len(wal)*i/cuts])
+		torn := open(t, path)
+		if err := torn.Check(t.Context()); err != nil {
+			t.Error(err)
+		}
+		kept := len(live(t, torn))
+		seen[kept] = true
+		granted, owed := events(t, torn, journal.FactFilter{}), next(t, torn, t0, 0)
+		if len(granted) != kept || len(owed) != kept {
+			t.Errorf("%d claims with %d events and %d entries", kept, len(granted), len(owed))
+		}
+		for k, c := range claims {
+			_, refusal, err := torn.Reserve(t.Context(), attempt("Oracle", c.Task.ID, t0), t0, 0)
+			do(t, err)
+			if taken := refusal != nil; taken != (k < kept) {
+				t.Errorf("%d claims are left, and the task of number %d is taken: %v", kept, k, taken)
+			}
+		}
+		if err := torn.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if !seen[n] || !seen[0] || len(seen) < 10 {
+		t.Errorf("the cuts left %v claims: they test nothing", seen)
+	}
+}
