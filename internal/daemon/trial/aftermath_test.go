@@ -236,12 +236,10 @@ func (tr *trial) checkRecord() {
 	}
 	bound := tr.bindings()
 	for _, f := range facts {
-		switch f.Kind {
-		case claim.KindGranted:
-			if !bound[f.Claim] {
-				tr.Complain("claim %s was granted, and nobody was told", f.Claim)
-			}
-		case claim.KindLost, claim.KindSwept:
+		switch {
+		case f.Kind.Grants() && !bound[f.Claim]:
+			tr.Complain("claim %s was granted, and nobody was told", f.Claim)
+		case f.Kind == claim.KindLost, f.Kind == claim.KindSwept:
 			tr.Ended(f.Claim, f.At.Truncate(time.Second), "a daemon found it %s", f.Kind)
 		}
 	}

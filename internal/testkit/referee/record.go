@@ -16,8 +16,11 @@ import (
 // CheckRecord compares what agents were told with what is on record: each grant once, each finish once or
 // that the claim was lost, and the work in any case.
 func (b *Book) CheckRecord(facts []claim.Fact) {
-	kinds := make(map[claim.ID]map[claim.Kind]int)
+	kinds, grants := make(map[claim.ID]map[claim.Kind]int), make(map[claim.ID]int)
 	for _, f := range facts {
+		if f.Kind.Grants() {
+			grants[f.Claim]++
+		}
 		if kinds[f.Claim] == nil {
 			kinds[f.Claim] = make(map[claim.Kind]int)
 		}
@@ -32,7 +35,7 @@ func (b *Book) CheckRecord(facts []claim.Fact) {
 	once := func(n int, at Span) bool { return n == 1 || n == 0 && b.mayBeLost(at) }
 	for _, h := range holds {
 		k := kinds[h.ID]
-		if n := k[claim.KindGranted]; !once(n, Span{h.Call, h.Told}) {
+		if n := grants[h.ID]; !once(n, Span{h.Call, h.Told}) {
 			b.fault("claim %s was granted to %s, and is on record %d times", h.ID, h.Agent, n)
 		}
 		delivered, lost := k[h.Finished], k[claim.KindLost]
@@ -101,7 +104,7 @@ func CheckLogs[P Page](b *Book, facts []claim.Fact, rows map[claim.Log][]P, crea
 			switch kind := claim.Kind(row.Select("event")); {
 			case message:
 				again("message " + row.Text("message"))
-			case (log == claim.TaskLog || kind == claim.KindGranted) && again(fmt.Sprint("claim in the ", log, " log ", row.Text("claim_id"))):
+			case (log == claim.TaskLog || kind.Grants()) && again(fmt.Sprint("claim in the ", log, " log ", row.Text("claim_id"))):
 				b.fault("the %s log has two entries of one claim: %q, claim %s", log, row.Title(), row.Text("claim_id"))
 			}
 		}
