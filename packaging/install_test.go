@@ -56,9 +56,7 @@ func newMachine(t *testing.T) machine { return machine{t, t.TempDir(), t.TempDir
 // fake puts a program before the system's.
 func (m machine) fake(name, script string) {
 	m.t.Helper()
-	if err := os.WriteFile(filepath.Join(m.bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-		m.t.Fatal(err)
-	}
+	testkit.Must(m.t, os.WriteFile(filepath.Join(m.bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 }
 
 // sh runs a script in which $1 is the path of install.sh.

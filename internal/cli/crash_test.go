@@ -176,18 +176,14 @@ type victim struct {
 func newVictim(t *testing.T) *victim {
 	dir := t.TempDir()
 	notion := testkit.Got(emulator.New(emulator.Options{StateFile: filepath.Join(dir, "notion.json")}))(t)
-	if _, err := notion.Seed("empty"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Got(notion.Seed("empty"))(t)
 	server := httptest.NewServer(notion)
 	t.Cleanup(func() {
 		server.CloseClientConnections()
 		notion.Close()
 		server.Close()
 	})
-	sockets, err := os.MkdirTemp("", "dibs") // t.TempDir is too long for a socket's path
-	testkit.Must(t, err)
-	t.Cleanup(func() { os.RemoveAll(sockets) })
+	sockets := testkit.ShortDir(t)
 	log := testkit.Got(os.Create(filepath.Join(dir, "log")))(t)
 	socket := filepath.Join(sockets, "s")
 	v := &victim{T: t, Client: client.New(socket), notion: notion, dir: dir, log: log, env: append([]string{

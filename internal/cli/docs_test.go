@@ -99,9 +99,7 @@ func runExamples(t *testing.T, before string, pages ...string) string {
 		text := testkit.Got(os.ReadFile(page))(t)
 		all = append(all, text...)
 	}
-	home, err := os.MkdirTemp("", "dibs-readme-") // short: a socket's path may not be long
-	testkit.Must(t, err)
-	t.Cleanup(func() { os.RemoveAll(home) })
+	home := testkit.ShortDir(t)
 	blocks := examples.FindAllStringSubmatch(string(all), -1)
 	if len(blocks) == 0 {
 		t.Fatal("found no examples on the page")

@@ -22,9 +22,7 @@ import (
 func TestPausesAreTold(t *testing.T) {
 	notion := testkit.Got(emulator.New(emulator.Options{}))(t)
 	defer notion.Close()
-	if _, err := notion.Seed("empty"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Got(notion.Seed("empty"))(t)
 	notion.Inject(emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 14 * time.Minute})
 	server := httptest.NewServer(notion)
 	defer server.Close()
@@ -46,9 +44,7 @@ func TestPausesAreTold(t *testing.T) {
 func TestDoctorTellsAsItGoes(t *testing.T) {
 	notion := testkit.Got(emulator.New(emulator.Options{}))(t)
 	defer notion.Close()
-	if _, err := notion.Seed("empty"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Got(notion.Seed("empty"))(t)
 	var stopped sync.WaitGroup
 	stopped.Add(1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -61,9 +60,7 @@ func filled(t reflect.Type) reflect.Value {
 // Nothing in the output may affect a terminal, and nothing may look like a line of the command's
 // own.
 func TestHostileText(t *testing.T) {
-	dir, err := os.MkdirTemp("", "dibs-hostile-") // short: a socket's path may not be long
-	testkit.Must(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := testkit.ShortDir(t)
 	socket := filepath.Join(dir, "d.sock")
 	var media, body string
 	var status int

@@ -48,9 +48,7 @@ func newManager(t *testing.T) *manager {
 	}
 	notion := testkit.Got(emulator.New(emulator.Options{}))(t)
 	t.Cleanup(func() { notion.Close() })
-	if _, err := notion.Seed("demo"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Got(notion.Seed("demo"))(t)
 	m := &manager{T: t}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if before := m.before.Load(); before != nil {
@@ -59,15 +57,11 @@ func newManager(t *testing.T) *manager {
 		notion.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
-	dir, err := os.MkdirTemp("", "dibs-service-") // short: a socket's path may not be long
-	testkit.Must(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := testkit.ShortDir(t)
 	m.dir, m.config = dir, filepath.Join(dir, "config.yaml")
 	m.configure("log: {level: info}")
 	notify := filepath.Join(dir, "notify")
-	if m.notices, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: notify, Net: "unixgram"}); err != nil {
-		t.Fatal(err)
-	}
+	m.notices = testkit.Got(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: notify, Net: "unixgram"}))(t)
 	t.Cleanup(func() { m.notices.Close() })
 	m.env = append(workspaceOf(server.URL, notion),
 		"HOME="+dir, "DIBS_CONFIG="+m.config, "DIBS_STATE_DIR="+filepath.Join(dir, "state"), "GORACE=atexit_sleep_ms=10",
@@ -255,9 +249,7 @@ func TestReloadAtAnyTime(t *testing.T) {
 
 	// A stopping daemon waits for its log entry.
 	held, release = m.holds("POST", "/v1/pages")
-	if _, err := client.Do(t.Context(), client.New(socket), api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman"})); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Got(client.Do(t.Context(), client.New(socket), api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman"})))(t)
 	<-held
 	m.signal(syscall.SIGTERM)
 	m.hears("STOPPING=1")

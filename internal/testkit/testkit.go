@@ -63,6 +63,14 @@ func Memory() string {
 	return place
 }
 
+// ShortDir is T.TempDir with a path that is short enough for a socket's.
+func ShortDir(t testing.TB) string {
+	t.Helper()
+	dir := Got(os.MkdirTemp("", "dibs"))(t)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
 // Quick says that only what is quick is wanted: -short without the race detector. With it, -short
 // leaves out cases of sweeps only, so that whatever goes on at the same time is watched. It is the
 // least of four degrees: then comes go test, then [Long], then [InFull].

@@ -228,9 +228,7 @@ type daemon struct {
 // to its environment.
 func startDaemon(b *testing.B, n *board, settings ...string) *daemon {
 	b.Helper()
-	dir, err := os.MkdirTemp("", "dibs-bench-") // short: a socket's path may not be long
-	testkit.Must(b, err)
-	b.Cleanup(func() { os.RemoveAll(dir) })
+	dir := testkit.ShortDir(b)
 	d := &daemon{env: append([]string{
 		"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "DIBS_STATE_DIR=" + dir, "DIBS_SOCKET=" + filepath.Join(dir, "d.sock"),
 		"NOTION_TOKEN=" + n.Token, "DIBS_NOTION_BASE_URL=" + n.URL, "DIBS_NOTION_RATE=1000", "DIBS_NOTION_BURST=30000",
