@@ -39,64 +39,56 @@ func TestInWhoseNameIsPaused(t *testing.T) {
 
 // What the daemon's user paused, only that user and root end, or replace by another pause.
 func TestWhoEndsAPause(t *testing.T) {
-	for _, agent := range []string{brake.Everybody, "Sandman", "agent-*"} {
-		for n := range 8 {
-			began, ends, again := n&1 != 0, n&2 != 0, n&4 != 0
-			t.Run(fmt.Sprintf("%q, own %v, ended by own %v, replaced %v", agent, began, ends, again), func(t *testing.T) {
-				inHouse(t, nil, nil, func(h *house) {
-					if err := h.pause(broker.Caller{User: "Anna", Own: began}, agent, ""); err != nil {
-						h.Fatal(err)
-					}
-					by, do := "", h.resume
-					if again {
-						by, do = "Bob", func(who broker.Caller, agent string) (api.Paused, error) {
-							return api.Paused{}, h.pause(who, agent, "")
-						}
-					}
-					want := "<nil>"
-					if began && !ends {
-						by, want = "Anna", "forbidden_agent"
-					}
-					_, err := do(broker.Caller{User: "Bob", Own: ends}, agent)
-					now, _ := h.resume(nobody, "nobody")
-					is := ""
-					for _, p := range now.Pauses {
-						is += p.By
-					}
-					if is != by || h.code(err) != want {
-						t.Errorf("%v, and then it is paused by %q; want %s, by %q", err, is, want, by)
-					}
-				})
-			})
+	inHouse(t, nil, nil, func(h *house) {
+		paused := func() (by string) {
+			for _, p := range must(h, h.Resume, keyed(&api.ResumeRequest{Agent: "nobody"})).Pauses {
+				by += p.By
+			}
+			return by
 		}
-	}
+		for _, agent := range []string{brake.Everybody, "Sandman", "agent-*"} {
+			for n := range 8 {
+				began, ends, again := n&1 != 0, n&2 != 0, n&4 != 0
+				if err := h.pause(broker.Caller{User: "Anna", Own: began}, agent, ""); err != nil {
+					h.Fatal(err)
+				}
+				bob, by, want := broker.Caller{User: "Bob", Own: ends}, "", "<nil>"
+				var err error
+				if again {
+					by, err = "Bob", h.pause(bob, agent, "")
+				} else {
+					_, err = h.resume(bob, agent)
+				}
+				if began && !ends {
+					by, want = "Anna", "forbidden_agent"
+				}
+				if is := paused(); is != by || h.code(err) != want {
+					h.Errorf("%q, own %v, ended by own %v, replaced %v: %v, and then it is paused by %q; want %s, by %q", agent, began, ends, again, err, is, want, by)
+				}
+				if _, err := h.resume(broker.Caller{User: "root", Own: true}, agent); err != nil || paused() != "" {
+					h.Errorf("root resumes: %v", err)
+				}
+			}
+		}
+	})
 }
 
-// A user cannot make pauses without end: each reservation reads them all. That of everybody is
-// always possible, and so is another one in place of one.
+// A user cannot make pauses without end. (Package brake shows which are possible all the same.)
 func TestPausesAreBounded(t *testing.T) {
 	inHouse(t, nil, nil, func(h *house) {
-		pause := func(agent string) string {
-			return h.code(h.pause(broker.Caller{User: "user bob"}, agent, ""))
-		}
-		for i := range brake.MostPauses {
-			if code := pause(fmt.Sprint("made up ", i)); code != "<nil>" {
-				t.Fatalf("pause %d: %s", i, code)
+		full := func(s *brake.State) (claim.Fact, bool) {
+			for i := range brake.MostPauses {
+				s.Pause(fmt.Sprint("made up ", i), brake.Pause{By: "user bob", At: time.Now()}, "")
 			}
+			return claim.Fact{ID: claim.NewFactID(time.Now()), At: time.Now(), Kind: claim.KindPaused}, true
 		}
-		for agent, want := range map[string]string{
-			"one more": "limit_reached", "and-*": "limit_reached", "made up 7": "<nil>", brake.Everybody: "<nil>",
-			strings.Repeat("x", 200) + "*": "invalid_request",
-		} {
-			if code := pause(agent); code != want {
-				t.Errorf("pausing %q: %s, want %s", agent, code, want)
+		if _, _, err := h.journal.ChangeBrake(h.Context(), full); err != nil {
+			h.Fatal(err)
+		}
+		for agent, want := range map[string]string{"one more": "limit_reached", "made up 7": "<nil>", strings.Repeat("x", 200) + "*": "invalid_request"} {
+			if code := h.code(h.pause(broker.Caller{User: "user bob"}, agent, "")); code != want {
+				h.Errorf("pausing %q: %s, want %s", agent, code, want)
 			}
-		}
-		if _, err := h.resume(nobody, "made up 1"); err != nil {
-			t.Fatal(err)
-		}
-		if code := pause("one more"); code != "<nil>" {
-			t.Errorf("after one ended: %s", code)
 		}
 	})
 }

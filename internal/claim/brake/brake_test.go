@@ -1,6 +1,7 @@
 package brake_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -118,5 +119,32 @@ func TestBreaker(t *testing.T) {
 		if (barred != nil) != trips || trips && (barred.By != claim.Sweeper || barred.Until != b.Tripped.At.Add(c.Pause) || !strings.Contains(barred.Detail, "failed")) {
 			t.Errorf("%s: %+v, want it paused %v", steps, barred, trips)
 		}
+	}
+}
+
+// There are so many pauses at most: each reservation reads them all. That of everybody is always
+// possible, and so is another one in place of one; what is over does not count.
+func TestPausesAreBounded(t *testing.T) {
+	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	var b brake.State
+	pause := func(agent string) bool {
+		_, done := b.Pause(agent, brake.Pause{By: "Ada", At: now, Until: now.Add(time.Hour)}, "")
+		return done
+	}
+	for i := range brake.MostPauses {
+		if !pause(fmt.Sprint("made up ", i)) {
+			t.Fatalf("pause %d is refused", i)
+		}
+	}
+	for agent, want := range map[string]bool{"one more": false, "and-*": false, "made up 7": true, brake.Everybody: true} {
+		if got := pause(agent); got != want {
+			t.Errorf("pausing %q: %v, want %v", agent, got, want)
+		}
+	}
+	if _, was := b.Resume("made up 1", "Ada", "", now); !was || !pause("one more") || pause("another") {
+		t.Error("not just one more is paused after one ended")
+	}
+	if now = now.Add(2 * time.Hour); !pause("another") || b.Bars("made up 7", now) != nil {
+		t.Error("pauses that are over count")
 	}
 }
