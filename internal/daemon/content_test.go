@@ -1,18 +1,14 @@
 package daemon_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
-	"dibs/internal/claim"
-	"dibs/internal/notion/emulator"
 	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
@@ -91,89 +87,6 @@ func TestWhatContentCosts(t *testing.T) {
 			w.commented(id, fmt.Sprint("and ", i))
 		}
 		asks(2, 2)
-	})
-}
-
-func TestContentIsBounded(t *testing.T) {
-	t.Parallel()
-	inWorld(t, 0, func(w *world) {
-		line := w.paged(strings.Repeat("ü", 200_003))
-		id := w.paged(strings.Repeat(strings.Repeat("ü", 999)+"\n", 201))
-		for i := range 103 {
-			w.commented(id, fmt.Sprint("no ", i))
-		}
-		w.commented(id, strings.Repeat("x", 10_005))
-		n := w.daemon(quiet)
-		c, _ := n.content(id)
-		if got := strings.Count(*c.Content, "\n"); got != 200 || c.ContentCut != 1000 {
-			w.Errorf("%d lines, without %d characters", got, c.ContentCut)
-		}
-		if c, _ := n.content(line); *c.Content != strings.Repeat("ü", 200_000) || c.ContentCut != 4 { // plus the line end
-			w.Errorf("of one line: %d bytes, without %d characters", len(*c.Content), c.ContentCut)
-		}
-		last := c.Comments[len(c.Comments)-1].Text
-		if len(c.Comments) != 100 || c.CommentsCut != 4 || c.Comments[0].Text != "no 4" || last != strings.Repeat("x", 10_000)+"… (5 more characters)" {
-			w.Errorf("%d comments, without %d, from %q to %q", len(c.Comments), c.CommentsCut, c.Comments[0].Text, last[9_990:])
-		}
-	})
-}
-
-// An unreadable or slow page does not fail a claim, and the task itself is answered.
-func TestContentThatCannotBeHad(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		fault             emulator.Fault
-		content, comments string // their errors; - for none
-		most              time.Duration
-	}{
-		"not allowed to read":  {emulator.Fault{Kind: emulator.Forbidden403, Path: "/v1/pages/*/markdown"}, "check its capabilities", "-", time.Second},
-		"comments not allowed": {emulator.Fault{Kind: emulator.Forbidden403, Path: "/v1/comments"}, "-", "a capability that is off by default", time.Second},
-		"for a moment":         {emulator.Fault{Kind: emulator.Error503, Path: "/v1/pages/*/markdown", Times: 1}, "-", "-", 2 * time.Second},
-		"slow":                 {emulator.Fault{Kind: emulator.Delay, Delay: time.Hour, Path: "/v1/pages/*/markdown"}, "did not show it within 10s", "-", 11 * time.Second},
-		"gone":                 {emulator.Fault{Kind: emulator.DropRequest}, "Notion", "Notion", 11 * time.Second},
-		"a long pause":         {emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: time.Hour}, "pause", "pause", time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inWorld(t, 0, func(w *world) {
-				id := w.paged("text\n")
-				n := w.daemon(quiet)
-				cl := n.mustClaim("Sandman", id)
-				w.notion.Inject(tt.fault)
-				c, took := n.content(id)
-				for _, part := range []struct {
-					what, want, got string
-					there           bool
-				}{
-					{"content", tt.content, c.ContentError, c.Content != nil}, {"comments", tt.comments, c.CommentsError, c.Comments != nil},
-				} {
-					if part.there != (part.want == "-") || part.there != (part.got == "") || !part.there && !strings.Contains(part.got, part.want) || strings.Contains(part.got, "\n") {
-						w.Errorf("%s: %v, %q, want %q", part.what, part.there, part.got, part.want)
-					}
-				}
-				if took > tt.most || c.Title != "Read me" || c.ClaimID != cl.ID {
-					w.Errorf("%+v after %v, want it within %v", c.Task, took, tt.most)
-				}
-			})
-		})
-	}
-}
-
-// Only the board's pages are read.
-func TestContentOfNoTask(t *testing.T) {
-	t.Parallel()
-	inWorld(t, 0, func(w *world) {
-		n := w.daemon(quiet)
-		secret, err := w.notion.CreatePage(w.notion.Databases().MeshLog, map[string]any{"Name": text("title", "not a task")})
-		if err != nil {
-			w.Fatal(err)
-		}
-		w.notion.ResetRequests()
-		_, err = client.Do(w.Context(), n.Client, api.OpGetTaskContent, api.GetTaskInput{ID: secret})
-		p, ok := errors.AsType[*api.Problem](err)
-		if !ok || p.Code != api.Code(claim.CodeNotFound) || len(w.requests()) > 0 {
-			w.Errorf("%v, after %q", err, w.requests())
-		}
 	})
 }
 

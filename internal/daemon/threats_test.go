@@ -2,7 +2,6 @@ package daemon_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -175,8 +174,8 @@ func (n *node) in(state string) (id string) {
 // forged is a title that imitates something else wherever it is written unescaped.
 const forged = "Fix\x1b[2J\x07 the\nlevel=ERROR msg=forged\n\nid: 99\nevent: claim_lost\ndata: {}\n\u202e login” was done by Oracle \"}\n{\"level\":\"ERROR\",\"msg\":\"forged\"}"
 
-// TestHostileTitle runs a task with a hostile title through its life, and checks everything that is
-// written about it.
+// A task with a hostile title forges nothing in its life: not in the log, the stream of events or the
+// mesh log. (Package wording shows that a line of the log is short.)
 func TestHostileTitle(t *testing.T) {
 	testkit.TakesSeconds(t)
 	testkit.SkipUnderRace(t)
@@ -184,52 +183,28 @@ func TestHostileTitle(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		spans := slices.Repeat([]any{map[string]any{"text": map[string]any{"content": strings.Repeat("x\x1b", 1000)}}}, 20)
 		id, huge := w.add(forged, nil), w.add("", map[string]any{"Name": map[string]any{"title": spans}})
-		var text, structured bytes.Buffer
-		options := &slog.HandlerOptions{Level: slog.LevelDebug}
+		var logged bytes.Buffer
 		o := w.options(nil)
-		o.Log = slog.New(slog.NewMultiHandler(slog.NewTextHandler(&text, options), slog.NewJSONHandler(&structured, options)))
+		o.Log = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		n := w.start(o)
-		cl := n.mustClaim("Sandman", id)
+		n.mustClaim("Sandman", id)
 		n.claim("Oracle", id)
 		w.edit(id, map[string]any{"claimed_by": map[string]any{"rich_text": []any{}}})
 		time.Sleep(time.Minute) // the claim is lost, and logged
-		if err := n.complete(cl); code(err) != string(api.CodeClaimLost) {
-			w.Errorf("err = %v, want claim_lost", err)
-		}
 		big := n.mustClaim("Sandman", huge)
 		if len(big.Task.Title) > 8000 {
 			w.Errorf("a long title comes out with %d bytes", len(big.Task.Title))
 		}
-		if err := n.complete(big); err != nil {
-			w.Error(err)
-		}
+		mustDo(w, n.complete(big))
 		time.Sleep(time.Minute)
 		stream := n.get("/v1/events?after=0&follow=false")
 		n.stop()
 
-		if !strings.Contains(text.String(), "forged") {
-			w.Error("the log does not mention the task, so it shows nothing")
-		}
-		for line := range strings.Lines(text.String()) {
-			if !strings.HasPrefix(line, "time=") || strings.ContainsFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool { return !unicode.IsPrint(r) }) || len(line) > 64<<10 {
+		hidden := func(r rune) bool { return !unicode.IsPrint(r) }
+		for line := range strings.Lines(logged.String()) {
+			if !strings.HasPrefix(line, "time=") || strings.ContainsFunc(strings.TrimSuffix(line, "\n"), hidden) || len(line) > 64<<10 {
 				w.Errorf("the log has the line %.300q", line)
 			}
-		}
-		events := make(map[string]int)
-		for line := range strings.Lines(structured.String()) {
-			var entry struct{ Msg, Event, Title string }
-			if err := json.Unmarshal([]byte(line), &entry); err != nil || entry.Msg == "forged" || strings.ContainsAny(line, "\x1b\x07\u202e") {
-				w.Errorf("the JSON log has the line %.300q: %v", line, err)
-			}
-			if entry.Event != "" {
-				events[entry.Event]++
-			}
-			if len([]rune(entry.Title)) > 240 || strings.ContainsFunc(entry.Title, func(r rune) bool { return !unicode.IsPrint(r) }) {
-				w.Errorf("the JSON log has the title %q", entry.Title)
-			}
-		}
-		if events["granted"] != 2 || events["lost"] != 1 || events["completed"] != 1 {
-			w.Errorf("the JSON log has the events %v", events)
 		}
 		for line := range strings.Lines(stream) {
 			line = strings.TrimSpace(line)
@@ -238,13 +213,13 @@ func TestHostileTitle(t *testing.T) {
 			}
 		}
 		entries := w.notion.Pages(w.notion.Databases().MeshLog)
-		if len(entries) < 2 {
-			w.Fatalf("%d entries in the mesh log", len(entries))
-		}
 		for _, p := range entries {
-			if title := p.Title(); strings.ContainsFunc(title, func(r rune) bool { return !unicode.IsPrint(r) }) || len(title) > 8000 {
+			if title := p.Title(); strings.ContainsFunc(title, hidden) || len(title) > 8000 {
 				w.Errorf("an entry is titled %.300q", title)
 			}
+		}
+		if len(entries) < 2 || !strings.Contains(logged.String(), "forged") || !strings.Contains(stream, "forged") {
+			w.Error("nothing tells of the task, so it shows nothing")
 		}
 	})
 }
@@ -291,8 +266,7 @@ func (e *echo) fail(failing func(*http.Request) bool) {
 	e.failing = failing
 }
 
-// TestTokenIsNowhere runs a daemon at debug level with a server that repeats the token, and
-// searches everything that the daemon writes for it.
+// A daemon at debug level writes the token nowhere, even if the server repeats it wherever it can.
 func TestTokenIsNowhere(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -315,21 +289,17 @@ func TestTokenIsNowhere(t *testing.T) {
 		note(client.Do(w.Context(), n.Client, api.OpComplete, api.On(string(cl.ID), "", api.CompleteRequest{Summary: "done"})))
 		note(client.Do(w.Context(), n.Client, api.OpSweep, api.KeyedInput[*api.SweepRequest]{}))
 		time.Sleep(10 * time.Minute) // syncs, deliveries and the claim's end fail
-		status, err := client.Do(w.Context(), n.Client, api.OpStatus, struct{}{})
-		note(status, err)
-		if !strings.Contains(status.Notion.LastError+status.Outbox.LastError, "[redacted]") {
+		if status := n.status(); !strings.Contains(status.Notion.LastError+status.Outbox.LastError, "[redacted]") {
 			w.Errorf("the status does not tell of an error with the token: %+v", status)
 		}
+		shown.WriteString(n.get("/v1/status"))
 		server.fail(nil)
 		time.Sleep(time.Hour)
-		note(client.Do(w.Context(), n.Client, api.OpLog, api.LogInput{}))
-		note(client.Do(w.Context(), n.Client, api.OpListClaims, api.AgentFilter{}))
-		for _, path := range []string{"/v1/status", "/v1/log", "/v1/tasks", "/v1/claims/" + string(cl.ID), "/metrics", "/openapi.json", "/v1/events?after=0&follow=false"} {
+		for _, path := range []string{"/v1/status", "/v1/log", "/v1/tasks", "/v1/claims", "/v1/claims/" + string(cl.ID), "/metrics", "/openapi.json", "/v1/events?after=0&follow=false"} {
 			shown.WriteString(n.get(path))
 		}
 		n.stop()
 
-		token := w.notion.Token()
 		places := map[string]string{"answers": shown.String(), "log": text.String(), "JSON log": structured.String(), "configuration": fmt.Sprintf("%v %+v %#v", o.Config, o.Config, o.Config)}
 		files, err := filepath.Glob(filepath.Join(n.dir, "*"))
 		if err != nil || len(files) < 2 {
@@ -337,9 +307,7 @@ func TestTokenIsNowhere(t *testing.T) {
 		}
 		for _, file := range files {
 			data, err := os.ReadFile(file)
-			if err != nil {
-				w.Fatal(err)
-			}
+			mustDo(w, err)
 			places[file] = string(data)
 		}
 		dbs := w.notion.Databases()
@@ -347,23 +315,13 @@ func TestTokenIsNowhere(t *testing.T) {
 			places["logs in Notion"] += fmt.Sprintf("%+v\n", p)
 		}
 		for place, content := range places {
-			if strings.Contains(content, token) {
-				i := strings.Index(content, token)
+			if i := strings.Index(content, w.notion.Token()); i >= 0 {
 				w.Errorf("%s: the token, after %q", place, content[max(0, i-200):i])
 			}
 		}
 		for _, place := range []string{"answers", "log", "JSON log", "logs in Notion"} {
 			if !strings.Contains(places[place], "[redacted]") {
 				w.Errorf("%s: nothing was redacted, so nothing was tried", place)
-			}
-		}
-		for _, line := range []string{" event=granted ", " event=notion_refused ", " event=completed "} {
-			found := false
-			for logged := range strings.Lines(text.String()) {
-				found = found || strings.Contains(logged, line) && strings.Contains(logged, "[redacted]")
-			}
-			if !found {
-				w.Errorf("no line with %s and the place of the token", line)
 			}
 		}
 		if server.echoes < 20 {
