@@ -109,11 +109,33 @@ func TestListingThatFails(t *testing.T) {
 	})
 }
 
-// slowly is a database whose pages take a second each to read.
-type slowly struct{ filtered }
+// A held task that no query lists is looked for, and a sync that cannot read it has failed.
+func TestHeldTaskThatCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowly{}
+		s.edit(task.Task{ID: "held", Status: task.InProgress, ClaimedBy: "Sandman", Token: "01JAAAAAAAAAAAAAAAAAAAAAAA"})
+		time.Sleep(10 * time.Minute)
+		m := mirrorOf(t, s, nil)
+		for _, s.broken = range []error{nil, errors.New("502"), nil} {
+			if _, err := m.RunOnce(t.Context()); !errors.Is(err, s.broken) {
+				t.Errorf("the page fails with %v, and the sync with %v", s.broken, err)
+			}
+			time.Sleep(10 * time.Minute)
+		}
+	})
+}
+
+// slowly is a database whose pages take a second each to read, or fail.
+type slowly struct {
+	filtered
+	broken error
+}
 
 func (s *slowly) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 	time.Sleep(time.Second)
+	if s.broken != nil {
+		return claim.Reading{}, s.broken
+	}
 	return s.filtered.Get(ctx, id)
 }
 

@@ -130,15 +130,16 @@ func TestBatches(t *testing.T) {
 	add("page.deleted", uid(11), 2*time.Second)
 	add("page.deleted", uid(12), time.Minute)
 	add("page.undeleted", uid(12), 0)
+	add("page.deleted", uid(13), time.Minute)
 	add("comment.created", known, time.Second)
-	b := want("in disorder", webhook.Batch{Changed: set(uid(12)), Gone: set(uid(11)), Commented: set(known), First: noon})
+	b := want("in disorder", webhook.Batch{Changed: set(uid(12)), Gone: set(uid(11), uid(13)), Commented: set(known), First: noon})
 	if diff := cmp.Diff(webhook.Batch{Changed: set(uid(12)), Gone: set(), First: noon}, b.Only([]task.ID{uid(12)})); diff != "" {
 		t.Errorf("one page of it (-want +got):\n%s", diff)
 	}
 	add("page.created", uid(11), time.Minute)
 	add("page.deleted", uid(12), time.Minute)
 	h.Return(b)
-	want("put back", webhook.Batch{Changed: set(uid(11)), Gone: set(uid(12)), Commented: set(known), First: noon})
+	want("put back", webhook.Batch{Changed: set(uid(11)), Gone: set(uid(12), uid(13)), Commented: set(known), First: noon})
 	h.Return(webhook.Batch{All: true})
 	want("nothing but the board is put back", webhook.Batch{All: true})
 	for i := range 1000 {
