@@ -9,6 +9,8 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestEvents(t *testing.T) {
@@ -51,7 +53,9 @@ func TestEvents(t *testing.T) {
 			for _, i := range test.want {
 				want = append(want, list[i])
 			}
-			same(t, "", want, events(t, j, test.filter))
+			if diff := cmp.Diff(want, events(t, j, test.filter)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
 		})
 	}
 	if _, err := j.Facts(t.Context(), journal.FactFilter{After: "yesterday"}); err == nil {
@@ -137,9 +141,7 @@ func TestTriesAreForgotten(t *testing.T) {
 	becomes := func(s task.Status) {
 		t.Helper()
 		do(t, j.PutTasks(ctx, []task.Task{{ID: "a", Title: "T", Status: s}}))
-		if _, err := j.Publish(ctx, t0, []task.ID{"a"}); err != nil {
-			t.Fatal(err)
-		}
+		do(t, errOf(j.Publish(ctx, t0, []task.ID{"a"})))
 	}
 	tried := func(at time.Time) {
 		t.Helper()

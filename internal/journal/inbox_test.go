@@ -79,9 +79,7 @@ func TestAvailable(t *testing.T) {
 	set := func(id task.ID, s task.Status) {
 		t.Helper()
 		do(t, j.PutTasks(t.Context(), []task.Task{{ID: id, Status: s}}))
-		if _, err := j.Publish(t.Context(), t0, []task.ID{id}); err != nil {
-			t.Fatal(err)
-		}
+		do(t, errOf(j.Publish(t.Context(), t0, []task.ID{id})))
 	}
 	some := func(n int) func(*inbox.Take) { return func(r *inbox.Take) { r.Available, r.Visibility = n, time.Hour } }
 	wantTaken(t, take(t, j, t0, some(0)))
@@ -123,9 +121,7 @@ func TestLeads(t *testing.T) {
 		t.Helper()
 		for _, s := range []task.Status{task.Open, task.Completed} {
 			do(t, j.PutTasks(ctx, []task.Task{{ID: id, Status: s}}))
-			if _, err := j.Publish(ctx, t0, []task.ID{id}); err != nil {
-				t.Fatal(err)
-			}
+			do(t, errOf(j.Publish(ctx, t0, []task.ID{id})))
 		}
 	}
 	finish("a")

@@ -24,9 +24,9 @@ import (
 )
 
 // core is a test of each kind of thing that is kept, and who may write it.
-const core = "^Test(OneLeads|SaveIsOneTransaction|AllFieldsAreStored|Ledger|Denials|" +
-	"EndedClaimsStayEnded|FeedOfAClaim|TriggersAreTakenInOrder|Acknowledging|HowAgentsDo|" +
-	"Requests|TakenNamesAreNotMinted|OutboxIsPerLog|PruneClaims|Tasks|Meta|KeysOfUsers|AnyText)$"
+const core = "^Test(OneLeads|AllFieldsAreStored|LedgerAgreesWithModel|Denials|EndedClaimsStayEnded|FeedOfAClaim|FeedFilter|" +
+	"Events|Inbox|HowAgentsDo|Spent|Requests|TakenNamesAreNotMinted|OutboxIsPerLog|OutboxStats|" +
+	"Owed|PruneClaims|PruneEvents|Tasks|Meta|KeysOfUsers|AnyText)$"
 
 // watched are those in which a server goes away, or many ask it at the same time, and all that is
 // about PostgreSQL alone.
@@ -191,76 +191,6 @@ func TestClose(t *testing.T) {
 	}
 }
 
-func TestInsideABubble(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.db")
-	synctest.Test(t, func(t *testing.T) {
-		j := open(t, path)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		done := make(chan *claim.Refusal)
-		for _, agent := range []string{"Sandman", "Oracle", "claude-chat-7K9X"} {
-			go func() {
-				_, refusal, err := j.Reserve(ctx, attempt(agent, "a", time.Now()), time.Now(), 0)
-				if err != nil {
-					t.Error(err)
-				}
-				done <- refusal
-			}()
-		}
-		granted := 0
-		for range 3 {
-			if <-done == nil {
-				granted++
-			}
-		}
-		if granted != 1 {
-			t.Errorf("granted = %d, want 1", granted)
-		}
-	})
-}
-
-// A cancelled call keeps nothing, one that succeeded keeps everything, and the
-// journal goes on working.
-func TestCancel(t *testing.T) {
-	j := newJournal(t)
-	c := grant(t, j, attempt("Sandman", "a", t0), t0)
-	cancelled, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := j.Save(cancelled, claim.Change{Holds: []claim.Hold{c}, Facts: []claim.Fact{event(c, claim.KindRenewed, t0)}}); !errors.Is(err, context.Canceled) {
-		t.Errorf("Save = %v, want context.Canceled", err)
-	}
-
-	var want []string
-	for i := range 300 {
-		ctx, cancel := context.WithCancel(t.Context())
-		stopped := make(chan struct{})
-		go func() {
-			defer close(stopped)
-			for range i * 10 {
-				runtime.Gosched()
-			}
-			cancel() // before Save begins, at each of its steps, or after
-		}()
-		e := event(c, claim.KindRenewed, t0)
-		switch err := j.Save(ctx, claim.Change{Holds: []claim.Hold{c}, Facts: []claim.Fact{e}}); {
-		case err == nil:
-			want = append(want, e.ID)
-		case !errors.Is(err, context.Canceled):
-			t.Fatalf("Save = %v, want nil or context.Canceled", err)
-		}
-		<-stopped
-	}
-	e := event(c, claim.KindReleased, t0)
-	save(t, j, c, e)
-	want = append(want, e.ID)
-
-	var got []string
-	for _, e := range events(t, j, journal.FactFilter{}) {
-		got = append(got, e.ID)
-	}
-	same(t, "events", want, got)
-}
-
 // What callers may ask for by any text is not found by one that no database holds.
 func TestAnyText(t *testing.T) {
 	j := newJournal(t)
@@ -312,20 +242,31 @@ func do(t interface {
 	}
 }
 
-// same compares two values, except for the fences of claims.
-func same[T any](t testing.TB, what string, want, got T, how ...cmp.Option) {
+// check fails the test if there was an error.
+func check(t testing.TB, err error) {
 	t.Helper()
-	if diff := cmp.Diff(want, got, append(how, anyFence)...); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
+	if err != nil {
+		t.Error(err)
 	}
 }
 
-// refused tries to reserve a task that somebody else has.
-func refused(t testing.TB, j *journal.Journal, c claim.Hold, now time.Time, limit int) *claim.Refusal {
+// errOf returns the error of a call alone.
+func errOf[T any](_ T, err error) error { return err }
+
+// refuse tries to reserve the task of c, which must be refused.
+func refuse(t testing.TB, j *journal.Journal, c claim.Hold, now time.Time, limit int) *claim.Refusal {
 	t.Helper()
 	_, refusal, err := j.Reserve(t.Context(), c, now, limit)
 	if err != nil || refusal == nil {
-		t.Fatalf("Reserve = %v, %v, want a refusal", refusal, err)
+		t.Fatalf("Reserve(%s for %s) = %v, %v, want a refusal", c.Task.ID, c.Agent, refusal, err)
 	}
 	return refusal
+}
+
+// same checks what came of a call.
+func same(t testing.TB, what string, want, got any, options ...cmp.Option) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, options...); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
 }

@@ -50,7 +50,9 @@ func TestReserveStoresTheClaimAsReserved(t *testing.T) {
 	c.State = claim.Held
 	reserve(t, j, c, t0)
 	c.State = claim.Reserved
-	same(t, "live claims", []claim.Hold{c}, live(t, j))
+	if diff := cmp.Diff([]claim.Hold{c}, live(t, j), anyFence); diff != "" {
+		t.Errorf("live claims (-want +got):\n%s", diff)
+	}
 }
 
 func TestDenials(t *testing.T) {
@@ -80,15 +82,14 @@ func TestDenials(t *testing.T) {
 				c.Task = task.Task{ID: tt.page} // which the holder knows better
 				want.Code, want.Holder, want.Against = claim.CodeHeld, "Oracle", holder.ID
 			}
-			refused(t, j, test.c, now, test.limit)
-			want := test.want
-			want.Kind, want.At, want.Task = claim.KindDenied, now, test.c.Task.ID
-			want.Agent, want.Claim, want.Detail = test.c.Agent, test.c.ID, test.detail
-			if want.Holder != "" {
-				want.Against = holder.ID
+			if tt.holder == claim.Held && tt.limit == 0 {
+				want.Expires = t0.Add(30 * time.Minute)
 			}
-			got := events(t, j, journal.FactFilter{})
-			same(t, "events", []claim.Fact{want}, got, cmpopts.IgnoreFields(claim.Fact{}, "ID"))
+			_, refusal, err := j.Reserve(t.Context(), c, now, tt.limit)
+			if err != nil || refusal == nil {
+				t.Fatalf("Reserve = %v, %v, want a refusal", refusal, err)
+			}
+			same(t, "events", []claim.Fact{want}, events(t, j, journal.FactFilter{}), cmpopts.IgnoreFields(claim.Fact{}, "ID"))
 			if stats, err := j.OutboxStats(t.Context()); err != nil || len(stats) != 0 {
 				t.Errorf("a denial decided here is owed to a log: %v, %v", stats, err)
 			}
@@ -158,7 +159,7 @@ func TestContestedGoesToTheMeshLogOnce(t *testing.T) {
 	j := newJournal(t)
 	c := grant(t, j, attempt("Oracle", "a", t0), t0)
 	for _, agent := range []string{"Sandman", "Merlin", "Sandman"} {
-		refused(t, j, attempt(agent, "a", t0), t0, 0)
+		refuse(t, j, attempt(agent, "a", t0), t0, 0)
 	}
 	// A denial that Notion was asked about is an entry by itself.
 	remote := event(attempt("Zed", "a", t0), claim.KindDenied, t0)
@@ -181,7 +182,7 @@ func TestDenialsAreCounted(t *testing.T) {
 	c := grant(t, j, attempt("Oracle", "a", t0), t0)
 	refuse := func(agent string, at time.Time) {
 		t.Helper()
-		refused(t, j, attempt(agent, "a", at), at, 0)
+		refuse(t, j, attempt(agent, "a", at), at, 0)
 	}
 	for i := range 50 {
 		refuse("Sandman", t0.Add(time.Duration(i)*time.Second))
@@ -211,8 +212,9 @@ func TestLimitsAreCounted(t *testing.T) {
 	grant(t, j, attempt("Oracle", "a", t0), t0)
 	for i := range 20 {
 		at := t0.Add(time.Duration(i) * 6 * time.Minute)
-		if refusal := refused(t, j, attempt("Oracle", "b", at), at, 1); !refusal.Limit {
-			t.Fatalf("refusal %+v, want the limit", refusal)
+		_, refusal, err := j.Reserve(t.Context(), attempt("Oracle", "b", at), at, 1)
+		if err != nil || refusal == nil || !refusal.Limit {
+			t.Fatalf("Reserve = %v, %v, want a refusal", refusal, err)
 		}
 	}
 	var counts []int

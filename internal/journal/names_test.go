@@ -94,9 +94,7 @@ func TestTakenNamesAreNotMinted(t *testing.T) {
 	reserve(t, j, done, t0)
 	save(t, j, ended(done, claim.EndCompleted, t0))
 	do(t, j.SetLeads(t.Context(), []string{"agent-POLL"}))
-	if _, err := j.AddTriggers(t.Context(), inbox.Trigger{Type: inbox.Message, Agent: "agent-SENT", At: t0}); err != nil {
-		t.Fatal(err)
-	}
+	do(t, errOf(j.AddTriggers(t.Context(), inbox.Trigger{Type: inbox.Message, Agent: "agent-SENT", At: t0})))
 	mustMint(t, j, "other", draws("MINT"))
 	got := mustMint(t, j, "a", func(m *task.Mint) {
 		draws("HELD", "DONE", "POLL", "SENT", "MINT", "SEEN", "FREE")(m)

@@ -115,9 +115,7 @@ func TestPostgresIsReached(t *testing.T) {
 
 	// What an administrator is told to run is enough.
 	do(t, s.Exec("CREATE SCHEMA dibs_111111112bbb81b69700e18108a40b1f; ALTER SCHEMA dibs_111111112bbb81b69700e18108a40b1f OWNER TO guest"))
-	if err := opens(t, journal.Postgres{URL: "postgres://guest:" + password + "@" + at + "/postgres" + full, Schema: "dibs", Board: anotherBoard}); err != nil {
-		t.Error(err)
-	}
+	check(t, opens(t, journal.Postgres{URL: "postgres://guest:" + password + "@" + at + "/postgres" + full, Schema: "dibs", Board: anotherBoard}))
 }
 
 // opens finds the database, and makes the journal's tables there if need be.

@@ -86,7 +86,7 @@ func TestPrunedEventsKeepTheirPlace(t *testing.T) {
 func TestPruneKeepsDenialsOfLiveClaims(t *testing.T) {
 	j := newJournal(t)
 	c := grant(t, j, attempt("Oracle", "a", t0), t0)
-	refused(t, j, attempt("Sandman", "a", t0), t0, 0)
+	refuse(t, j, attempt("Sandman", "a", t0), t0, 0)
 	cut := t0.Add(time.Hour)
 	prune(t, j, cut, 0)
 	save(t, j, ended(c, claim.EndReleased, t0))
