@@ -258,6 +258,7 @@ func TestEditWhileAClaimSettles(t *testing.T) {
 			c.Sync.Interval = time.Second // sees the write and the edit
 			c.Claim.Settle = 3 * time.Second
 		})
+		time.Sleep(time.Minute) // earlier states are no news
 		for _, tt := range []struct {
 			edit       map[string]any
 			code, says string
