@@ -227,12 +227,11 @@ func TestWaitingThroughAPause(t *testing.T) {
 }
 
 // The breaker's pause and its probe outlast restarts, and who waits goes on once the probe has ended
-// well. Claims that go stale count as well.
+// well. (Package brake shows what trips it.)
 func TestBreaker(t *testing.T) {
-	breaking := func(h *house) {
+	inHouse(t, func(h *house) {
 		h.bounds.Breaker = brake.Breaker{Failures: 3, Within: time.Hour, Pause: 15 * time.Minute}
-	}
-	inHouse(t, breaking, many(9), func(h *house) {
+	}, many(9), func(h *house) {
 		held := h.mustClaim("Merlin", "")
 		for _, agent := range []string{"Sandman", "Oracle", "Sandman"} {
 			h.fails(agent)
@@ -264,16 +263,6 @@ func TestBreaker(t *testing.T) {
 			h.Errorf("on record is %q", got)
 		}
 	})
-	inHouse(t, breaking, many(3), func(h *house) {
-		for _, agent := range []string{"Sandman", "Oracle", "Merlin"} {
-			h.mustClaim(agent, "")
-		}
-		time.Sleep(40 * time.Minute)
-		must(h, h.Sweep, new(api.KeyedInput[*api.SweepRequest]))
-		h.barred("Sandman", claim.CodePaused)
-		must(h, h.Resume, keyed(&api.ResumeRequest{}))
-		h.mustClaim("Sandman", "")
-	})
 }
 
 // berlin is the zone of the limits.
@@ -285,56 +274,9 @@ func nextMidnight() time.Time {
 	return time.Date(y, m, d+1, 0, 0, 0, 0, berlin)
 }
 
-// An agent gets no more than its limit in a day, nor do all that a pattern covers, also at once and
-// after restarts. Nothing forgets it but midnight, in the zone of the limits, or another limit.
-func TestLimitOfADay(t *testing.T) {
-	tasks := many(12)
-	inHouse(t, func(h *house) {
-		h.bounds.Zone, h.bounds.Days = berlin, []brake.DayLimit{{Name: "Sandman", Grants: 2}, {Name: "bot-*", Grants: 3}}
-	}, tasks, func(h *house) {
-		h.mustFinish("", string(h.mustClaim("Sandman", "").ID), claim.EndCompleted, "")
-		h.mustClaim("Sandman", "")
-		for range 2 {
-			if p := h.barred("Sandman", claim.CodeLimitReached); p.ExpiresAt.Sub(nextMidnight()).Abs() > time.Second || !strings.Contains(p.Detail, "Sandman used up max_per_day: 2 of 2 grants of this day (Europe/Berlin)") {
-				h.Errorf("refused until %v: %s; want until %v", p.ExpiresAt, p.Detail, nextMidnight())
-			}
-			h.restart()
-		}
-		if got := h.offer(tasks[11].ID); got != "<nil>" {
-			h.Errorf("an offer is no grant: %s", got)
-		}
-		granted := make(chan bool, 6)
-		for i := range cap(granted) { // at once
-			go func() {
-				_, err := h.claim(fmt.Sprint("bot-", i%2), "")
-				granted <- err == nil
-			}()
-		}
-		all := 0
-		for range cap(granted) {
-			if <-granted {
-				all++
-			}
-		}
-		if all != 3 {
-			h.Errorf("bots got %d tasks, want 3", all)
-		}
-		h.mustClaim("Oracle", "")
-		time.Sleep(time.Until(nextMidnight()) - time.Second)
-		h.barred("Sandman", claim.CodeLimitReached)
-		time.Sleep(time.Second)
-		h.mustClaim("Sandman", "")
-		h.mustClaim("Sandman", "")
-		h.barred("Sandman", claim.CodeLimitReached)
-		if err := h.journal.SetBounds(h.Context(), brake.Bounds{Zone: berlin}); err != nil {
-			h.Fatal(err)
-		}
-		h.mustClaim("Sandman", "")
-	})
-}
-
 // Agents get no more tasks once they, or all that a pattern covers, have spent what they may in a day:
-// also after a restart, and until midnight. What they hold goes on.
+// also after a restart, and until midnight. What they hold goes on. (Package journal shows the same of
+// grants.)
 func TestMoneyOfADay(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.bounds.Zone, h.policy.MaxLifetime = berlin, 0
