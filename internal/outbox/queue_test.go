@@ -217,7 +217,9 @@ func (o *outage) Back() <-chan struct{} {
 func (o *outage) Await() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.awaits++
+	if o.down != nil { // otherwise nobody has to wait
+		o.awaits++
+	}
 }
 
 func (o *outage) begin() {
