@@ -94,14 +94,14 @@ func TestHostileAnswers(t *testing.T) {
 			r.Body = endless{req.Context(), 100 * time.Millisecond}
 			return r
 		},
-		"deep":              good(strings.Repeat("[", 1<<20) + strings.Repeat("]", 1<<20)),
-		"deep in an object": good(`{"object":"page","parent":` + strings.Repeat(`{"parent":`, 1<<18) + "1" + strings.Repeat("}", 1<<18) + "}"),
+		"deep":              good(strings.Repeat("[", 1<<17) + strings.Repeat("]", 1<<17)),
+		"deep in an object": good(`{"object":"page","parent":` + strings.Repeat(`{"parent":`, 1<<15) + "1" + strings.Repeat("}", 1<<15) + "}"),
 		"null":              good("null"),
 		"a number":          good("1e999999"),
 		"nothing":           good(""),
 		"not UTF-8":         good("{\"object\":\"\xff\xfe\"}"),
 		"the token in an error": body(400, "application/json",
-			`{"object":"error","code":"`+secret+`","message":"bad\n\u001b[2J Bearer `+secret+strings.Repeat("x", 1<<20)+`","request_id":"`+secret+`"}`),
+			`{"object":"error","code":"`+secret+`","message":"bad\n\u001b[2J Bearer `+secret+strings.Repeat("x", 1<<14)+`","request_id":"`+secret+`"}`),
 		"the token in a page of HTML": func(*http.Request) *http.Response {
 			r := answer(502, "text/html", "<p>"+secret)
 			r.Header.Set("Cf-Ray", secret)
@@ -304,7 +304,7 @@ func TestHugeTexts(t *testing.T) {
 	testkit.SkipUnderRace(t)
 	inWorld(t, func(w *world) {
 		id := w.page(props{"claimed_by": richText("Oracle")})
-		huge := strings.Repeat("🙂", 1<<18) // a megabyte
+		huge := strings.Repeat("🙂", 1<<15)
 		w.answering(string(id), func(body map[string]any) {
 			for _, p := range body["properties"].(map[string]any) {
 				p := p.(map[string]any)
@@ -327,7 +327,7 @@ func TestHugeTexts(t *testing.T) {
 func TestLargeAnswers(t *testing.T) {
 	testkit.TakesSeconds(t)
 	testkit.SkipUnderRace(t)
-	const most = 62 << 20
+	const most = 17 << 20
 	list := func(rows string) string {
 		return `{"object":"list","type":"page_or_database","has_more":false,"next_cursor":null,"results":[` + strings.TrimSuffix(rows, ",") + `]}`
 	}

@@ -21,15 +21,15 @@ func TestQueryOfMoreThanNotionShows(t *testing.T) {
 	testkit.SkipUnderRace(t)
 	inWorld(t, func(w *world) {
 		var want []string
-		for i := range 1000 {
-			if i%70 == 0 {
+		for i := range 500 {
+			if i%35 == 0 {
 				time.Sleep(time.Minute)
 			}
 			name := fmt.Sprintf("Task %03d", i)
 			w.page(props{"Name": title(name)})
 			want = append(want, name)
 		}
-		must(w, w.emulator.SetQueryLimit(250))
+		must(w, w.emulator.SetQueryLimit(125))
 		tasks := w.tasks(notion.TaskSchema{})
 		for _, q := range []notion.Query{
 			{}, {UnfinishedOnly: true}, {UnfinishedOnly: true, FinishedSince: dawn}, {EditedSince: dawn},
