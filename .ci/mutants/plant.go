@@ -216,9 +216,9 @@ func plant(dir string, faults []fault) (overlay string, planted []fault) {
 	}
 	name, root, _ := strings.Cut(strings.TrimSpace(string(module)), "\n")
 	overlay = filepath.Join(dir, "overlay.json")
-	replace := map[string]string{filepath.Join(root, "internal", "planted", "planted.go"): filepath.Join(dir, "planted.go")}
 	write(filepath.Join(dir, "planted.go"), fmt.Appendf(nil, switches, filepath.Join(dir, "on"), filepath.Join(dir, "reached"), len(faults)))
 	for {
+		replace := map[string]string{filepath.Join(root, "internal", "planted", "planted.go"): filepath.Join(dir, "planted.go")}
 		files, packages := make(map[string][]int), make(map[string]bool)
 		for i, f := range planted {
 			if f.pkg != "" {

@@ -84,9 +84,8 @@ func TestReportOfHostileTexts(t *testing.T) {
 	}
 	var csv, md strings.Builder
 	testkit.Must(t, r.Work().CSV(&csv))
-	if want := "agent,completed,failed,lost,median_seconds,usd\n\"'=HYPERLINK(\"\"x\"\")\",1,0,0,1.5,0\n\"'-a,b\",0,0,2,,0\n"; csv.String() != want {
-		t.Errorf("CSV:\n%s\nwant\n%s", csv.String(), want)
-	}
+	want := "agent,completed,failed,lost,median_seconds,usd\n\"'=HYPERLINK(\"\"x\"\")\",1,0,0,1.5,0\n\"'-a,b\",0,0,2,,0\n"
+	testkit.Check(t, csv.String() == want, "CSV:\n%s\nwant\n%s", csv.String(), want)
 	testkit.Must(t, r.Markdown(&md))
 	testkit.Says(t, "the Markdown", md.String(), `| a \| b \# c | `, `| &lt;img src=x\> \[x\](javascript:y) &amp;lt; |`, "## Questions\n\nNone.\n")
 }

@@ -31,87 +31,86 @@ func guesses(p *setup.Plan) map[string]string {
 	return out
 }
 
+// names are those of a board, by key.
+type names map[string]string
+
 // Properties and statuses with other names are found by type and name.
 func TestGuesses(t *testing.T) {
 	for name, tt := range map[string]struct {
-		schema map[string]any
-		want   map[string]string
+		schema columns
+		want   names
 	}{
 		"English": {
-			map[string]any{
-				"Name": of("title"), "State": of("select", "To do", "Doing", "Done", "On hold", "Won't do"), "Assignee": of("select", "Sandman"),
+			columns{
+				"State": of("select", "To do", "Doing", "Done", "On hold", "Won't do"), "Assignee": of("select", "Sandman"),
 				"Prio": of("select", "high"), "Due": of("date"), "Details": of("rich_text"),
 			},
-			map[string]string{
+			names{
 				"status": "State", "claimed_by": "Assignee", "priority": "Prio",
 				"open": "To do", "in_progress": "Doing", "blocked": "On hold", "completed": "Done", "cancelled": "Won't do",
 			},
 		},
 		"German": {
-			map[string]any{
-				"Aufgabe": of("title"), "Zustand": of("status", "Offen", "In Arbeit", "Blockiert", "Erledigt"), "Zuständig": of("rich_text"),
+			columns{
+				"Zustand": of("status", "Offen", "In Arbeit", "Blockiert", "Erledigt"), "Zuständig": of("rich_text"),
 				"Übernommen am": of("date"), "Priorität": of("select", "hoch"), "Fällig": of("date"),
 			},
-			map[string]string{
+			names{
 				"status": "Zustand", "claimed_by": "Zuständig", "priority": "Priorität", "high": "hoch",
 				"open": "Offen", "in_progress": "In Arbeit", "blocked": "Blockiert", "completed": "Erledigt",
 			},
 		},
 		"French": {
-			map[string]any{
-				"Nom": of("title"), "Statut": of("status", "Pas commencé", "En cours", "Bloqué", "Terminé", "Annulé"), "Pris par": of("rich_text"),
+			columns{
+				"Statut": of("status", "Pas commencé", "En cours", "Bloqué", "Terminé", "Annulé"), "Pris par": of("rich_text"),
 				"Pris le": of("date"), "Priorité": of("select", "Haute", "Basse"), "Échéance": of("date"), "Responsable": of("people"),
 			},
-			map[string]string{
+			names{
 				"status": "Statut", "claimed_by": "Pris par", "priority": "Priorité", "assignee": "Responsable",
 				"open": "Pas commencé", "in_progress": "En cours", "blocked": "Bloqué", "completed": "Terminé", "cancelled": "Annulé", "high": "Haute", "low": "Basse",
 			},
 		},
 		"Spanish": {
-			map[string]any{
-				"Nombre": of("title"), "Estado": of("select", "Sin empezar", "En curso", "En espera", "Listo", "Descartado"), "Asignado a": of("rich_text"),
+			columns{
+				"Estado": of("select", "Sin empezar", "En curso", "En espera", "Listo", "Descartado"), "Asignado a": of("rich_text"),
 				"Prioridad": of("status", "Alta", "Media", "Baja"), "Fecha límite": of("date"),
 			},
-			map[string]string{
+			names{
 				"status": "Estado", "claimed_by": "Asignado a", "priority": "Prioridad",
 				"open": "Sin empezar", "in_progress": "En curso", "blocked": "En espera", "completed": "Listo", "cancelled": "Descartado",
 				"high": "Alta", "medium": "Media", "low": "Baja",
 			},
 		},
-		"a status by its type": {
-			map[string]any{"Name": of("title"), "How far": of("status", "OPEN")}, map[string]string{"status": "How far"},
-		},
-		"people stand for no agent": {
-			map[string]any{"Name": of("title"), "status": of("status", "OPEN"), "Assignee": of("people")}, map[string]string{"assignee": "Assignee"},
-		},
+		"a status by its type":      {columns{"How far": of("status", "OPEN")}, names{"status": "How far"}},
+		"people stand for no agent": {columns{"status": of("status", "OPEN"), "Assignee": of("people")}, names{"assignee": "Assignee"}},
 		"when a task is done": {
-			map[string]any{"Name": of("title"), "status": of("status", "OPEN"), "Acceptance Criteria": of("rich_text"), "Definition of Done": of("checkbox")},
-			map[string]string{"done_when": "Acceptance Criteria"},
+			columns{"status": of("status", "OPEN"), "Acceptance Criteria": of("rich_text"), "Definition of Done": of("checkbox")},
+			names{"done_when": "Acceptance Criteria"},
 		},
 		"one column of people": {
-			map[string]any{"Name": of("title"), "status": of("status", "OPEN"), "Kümmert sich": of("people")}, map[string]string{"assignee": "Kümmert sich"},
+			columns{"status": of("status", "OPEN"), "Kümmert sich": of("people")}, names{"assignee": "Kümmert sich"},
 		},
 		"one of several columns of people": {
-			map[string]any{"Name": of("title"), "status": of("status", "OPEN"), "Relecture": of("people"), "Responsable": of("people")},
-			map[string]string{"assignee": "Responsable"},
+			columns{"status": of("status", "OPEN"), "Relecture": of("people"), "Responsable": of("people")},
+			names{"assignee": "Responsable"},
 		},
 		"several columns of people": {
-			map[string]any{"Name": of("title"), "status": of("status", "OPEN"), "Reviewer": of("people"), "Tester": of("people")}, map[string]string{},
+			columns{"status": of("status", "OPEN"), "Reviewer": of("people"), "Tester": of("people")}, names{},
 		},
 		"data that a claim would overwrite": {
-			map[string]any{"Name": of("title"), "status": of("status", "OPEN"), "Claimed on": of("date"), "Timeout": of("number"), "Token": of("rich_text")}, map[string]string{},
+			columns{"status": of("status", "OPEN"), "Claimed on": of("date"), "Timeout": of("number"), "Token": of("rich_text")}, names{},
 		},
 		"of a type that will not do": {
-			map[string]any{"Name": of("title"), "State": of("checkbox"), "Assignee": of("number"), "Start date": of("date"), "Blocked by": of("rich_text")}, map[string]string{},
+			columns{"State": of("checkbox"), "Assignee": of("number"), "Start date": of("date"), "Blocked by": of("rich_text")}, names{},
 		},
 		"the names of dibs": {
-			map[string]any{"Name": of("title"), "status": of("select", "OPEN"), "State": of("select", "To do"), "Claimed By": of("rich_text")}, map[string]string{},
+			columns{"status": of("select", "OPEN"), "State": of("select", "To do"), "Claimed By": of("rich_text")}, names{},
 		},
 	} {
 		runIn(t, name, func(w *world) {
-			w.options.Given.Tasks = w.database("Backlog", tt.schema)
+			w.backlog(tt.schema)
 			p := w.plan()
-			testkit.Same(w, tt.want, guesses(p), "guesses")
+			testkit.Same(w, tt.want, names(guesses(p)), "guesses")
 			testkit.Require(w, len(p.Problems) == 0, "problems: %q", p.Problems)
 			w.apply(p)
 			w.complete(p)
@@ -127,7 +126,7 @@ func TestGuesses(t *testing.T) {
 // A team's column of people is never guessed as the one that dibs writes, even where agents have Notion users.
 func TestPeopleAreNotOverwritten(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.options.Given.Tasks = w.database("Backlog", map[string]any{"Name": of("title"), "status": of("status", "OPEN"), "Owner": of("people")})
+		w.backlog(columns{"status": of("status", "OPEN"), "Owner": of("people")})
 		w.options.Config.Agents = []config.Agent{{Name: "Sandman", NotionUser: "6794760a-1f15-45cd-9c65-0dfe42f5135a"}}
 		testkit.Same(w, map[string]string{"assignee": "Owner"}, guesses(w.plan()), "guesses")
 	})
@@ -200,7 +199,7 @@ func TestGroupsOfAStatus(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.plan()
 		w.apply(p)
-		w.options.Given.Tasks = w.database("Backlog", map[string]any{"Name": of("title"), "status": map[string]any{"status": map[string]any{
+		w.backlog(columns{"status": map[string]any{"status": map[string]any{
 			"options": []any{map[string]any{"name": "Idea"}, map[string]any{"name": "Shipped", "group": "Complete"}},
 		}}})
 		w.again(p)
@@ -256,9 +255,8 @@ func TestWhatPeopleSee(t *testing.T) {
 		}
 		db, err := w.client().Database(w.Context(), p.Config.Databases.MeshLog)
 		tasks, terr := w.client().Database(w.Context(), p.Config.Databases.Tasks)
-		if err != nil || terr != nil || db.Columns["task"].Source != tasks.Source {
-			w.Errorf("the task of an entry is %+v, %v", db.Columns["task"], err)
-		}
+		testkit.Check(w, err == nil && terr == nil && db.Columns["task"].Source == tasks.Source,
+			"the task of an entry is %+v, %v", db.Columns["task"], err)
 	})
 	inWorld(t, func(w *world) {
 		w.refuse(`"unique_id"`, `"claimed_until":{"formula"`, `"type":"board"`, `"task":{"relation"`)
@@ -306,9 +304,7 @@ func TestGuessedPriorities(t *testing.T) {
 		"twice the same":  {[]string{"P1", "🔥 P1", "P2"}, `{"high":["P1","🔥 P1"],"medium":"P2"}`, ""},
 	} {
 		runIn(t, name, func(w *world) {
-			w.options.Given.Tasks = w.database("Backlog", map[string]any{
-				"Name": of("title"), "status": of("select", "OPEN"), "claimed_by": of("rich_text"), "claimed_at": of("date"), "priority": of("select", tt.options...),
-			})
+			w.backlog(columns{"status": of("select", "OPEN"), "claimed_by": of("rich_text"), "claimed_at": of("date"), "priority": of("select", tt.options...)})
 			p := w.plan()
 			got, err := json.Marshal(slices.Concat(p.Guesses, p.Adopted))
 			testkit.Check(w, err == nil && string(got) == tt.want, "guesses %s, %v, want %s", got, err, tt.want)
@@ -332,8 +328,7 @@ func TestGuessedPriorities(t *testing.T) {
 // Names that are given are not guessed, and belong to one priority.
 func TestGivenPriorities(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.options.Given.Tasks = w.database("Backlog", map[string]any{
-			"Name": of("title"), "status": of("select", "OPEN"), "claimed_by": of("rich_text"), "claimed_at": of("date"),
+		w.backlog(columns{"status": of("select", "OPEN"), "claimed_by": of("rich_text"), "claimed_at": of("date"),
 			"priority": of("select", "Critical", "Hoch", "Mittel", "Niedrig", "Irgendwann"),
 		})
 		w.options.Map = map[string]string{"high": "Critical, Hoch", "low": "Irgendwann"}
@@ -416,7 +411,7 @@ func TestEnvironmentWithOtherDatabases(t *testing.T) {
 			w.Errorf("notes: %q", p.Notes)
 		}
 		w.options.Parent = ""
-		w.options.Given.Tasks = w.database("Backlog", map[string]any{"Name": of("title")})
+		w.backlog(columns{})
 		w.options.Given.TaskLog = w.database("Work", map[string]any{"Name": of("title")})
 		p = w.plan()
 		w.apply(p)
@@ -434,7 +429,7 @@ func TestClaimedByOfPeople(t *testing.T) {
 		runIn(t, "user "+user, func(w *world) {
 			w.options.Config.Agents = []config.Agent{{Name: "Oracle"}, {Name: "Sandman", NotionUser: user}}
 			w.options.Saved = w.options.Config
-			w.options.Given.Tasks = w.database("Backlog", map[string]any{"Name": of("title"), "Claimed By": of("people")})
+			w.backlog(columns{"Claimed By": of("people")})
 			p := w.plan()
 			w.apply(p)
 			want := "claimed_by"
@@ -529,9 +524,7 @@ var boardsInLanguages = map[string]struct {
 func TestBoardsInLanguages(t *testing.T) {
 	for name, tt := range boardsInLanguages {
 		runIn(t, name, func(w *world) {
-			w.options.Given.Tasks = w.database("Board", map[string]any{
-				"Name": of("title"), tt.status: grouped(tt.todo, tt.doing, tt.done), tt.priority: of("select", tt.priorities...),
-			})
+			w.backlog(columns{tt.status: grouped(tt.todo, tt.doing, tt.done), tt.priority: of("select", tt.priorities...)})
 			testkit.Got(w.notion.CreatePage(w.options.Given.Tasks, map[string]any{tt.priority: map[string]any{"select": map[string]any{"name": tt.priorities[0]}}}))(w)
 			p := w.plan()
 			got := guesses(p)
@@ -589,9 +582,7 @@ func sameNames(a, b []string) bool {
 // first, then the team's order.
 func TestSeveralOptionsInAGroup(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.options.Given.Tasks = w.database("Board", map[string]any{
-			"Name": of("title"), "ステータス": grouped([]string{"アイデア", "📥 未着手"}, []string{"作業", "確認", "保留"}, []string{"公開"}),
-		})
+		w.backlog(columns{"ステータス": grouped([]string{"アイデア", "📥 未着手"}, []string{"作業", "確認", "保留"}, []string{"公開"})})
 		p := w.plan()
 		var said []string
 		for _, q := range p.Questions {
@@ -622,7 +613,7 @@ func TestSeveralOptionsInAGroup(t *testing.T) {
 // An English board gets dibs's own words for what it lacks, unless it is to do without.
 func TestEnglishBoardDoesWithout(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.options.Given.Tasks = w.database("Board", map[string]any{"Name": of("title"), "Status": grouped([]string{"To do"}, []string{"Doing"}, []string{"Done"})})
+		w.backlog(columns{"Status": grouped([]string{"To do"}, []string{"Doing"}, []string{"Done"})})
 		for given, want := range map[string]string{"CANCELLED": "BLOCKED, CANCELLED", "": "BLOCKED"} {
 			w.options.Map = map[string]string{"cancelled": given}
 			if p := w.plan(); p.Steps[0].String() != "extend tasks: Status by "+want {
@@ -635,7 +626,7 @@ func TestEnglishBoardDoesWithout(t *testing.T) {
 // A select has no groups: where its words say nothing, a person has to say what they mean.
 func TestSelectInAnotherLanguage(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.options.Given.Tasks = w.database("Board", map[string]any{"Name": of("title"), "Status": of("select", "Óbyrjað", "Í vinnslu", "Lokið")})
+		w.backlog(columns{"Status": of("select", "Óbyrjað", "Í vinnslu", "Lokið")})
 		p := w.plan()
 		var keys []string
 		for _, q := range p.Questions {

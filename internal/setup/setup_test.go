@@ -194,6 +194,16 @@ func (w *world) database(title string, schema map[string]any) string {
 	return id
 }
 
+// columns are those of a database beside its title.
+type columns map[string]any
+
+// backlog makes the team's tasks database.
+func (w *world) backlog(c columns) {
+	w.Helper()
+	c["Name"] = of("title")
+	w.options.Given.Tasks = w.database("Backlog", c)
+}
+
 func of(kind string, options ...string) any {
 	config := map[string]any{}
 	if len(options) > 0 {
@@ -248,9 +258,8 @@ func TestUpgradeChangesNothingThatIsThere(t *testing.T) {
 			}
 			testkit.Same(w, []string{"Idea", "Open", "In progress", "Completed", "BLOCKED", "CANCELLED"}, names, "options")
 			tasks, err := w.client().Tasks(w.Context(), given.Tasks, workspace.Schema(p.Config))
-			if err != nil || len(tasks.Warnings()) != 1 || !strings.Contains(tasks.Warnings()[0], "priority") {
-				w.Errorf("err = %v, warnings %q, want one of the priority", err, tasks.Warnings())
-			}
+			testkit.Check(w, err == nil && len(tasks.Warnings()) == 1 && strings.Contains(tasks.Warnings()[0], "priority"),
+				"err = %v, warnings %q, want one of the priority", err, tasks.Warnings())
 
 			w.again(p)
 			w.options.Given = config.Databases{}
@@ -269,9 +278,7 @@ func TestWhatKeepsAPlanFromBeingCarriedOut(t *testing.T) {
 		says    string
 	}{
 		"a property of another type": {
-			func(w *world) {
-				w.options.Given.Tasks = w.database("Backlog", map[string]any{"Name": of("title"), "claimed_at": of("rich_text")})
-			},
+			func(w *world) { w.backlog(columns{"claimed_at": of("rich_text")}) },
 			`"claimed_at" is of type rich_text, want date`,
 		},
 		"a configuration that says otherwise": {
@@ -289,9 +296,7 @@ func TestWhatKeepsAPlanFromBeingCarriedOut(t *testing.T) {
 			testkit.Check(w, len(p.Problems) == 1 && strings.Contains(p.Problems[0], tt.says),
 				"problems: %q, want %q", p.Problems, tt.says)
 			err := p.Apply(w.Context(), func(setup.Step) {})
-			if err == nil || len(w.changes()) > 0 {
-				w.Errorf("err = %v, sent %v, want a refusal and nothing sent", err, w.changes())
-			}
+			testkit.Check(w, err != nil && len(w.changes()) == 0, "err = %v, sent %v, want a refusal and nothing sent", err, w.changes())
 		})
 	}
 }
@@ -362,16 +367,15 @@ func TestNamesInAnotherForm(t *testing.T) {
 		if _, err := tasks.Write(w.Context(), task.ID(id), claim.Write{Status: new(task.Completed)}); err != nil {
 			w.Error(err)
 		}
-		if page, _ := w.notion.Page(id); page.Select("Pr"+apart+"fstand") != "Gepr"+apart+"ft" {
-			w.Errorf("the page shows %q", page.Select("Pr"+apart+"fstand"))
-		}
+		page, _ := w.notion.Page(id)
+		testkit.Check(w, page.Select("Pr"+apart+"fstand") == "Gepr"+apart+"ft", "the page shows %q", page.Select("Pr"+apart+"fstand"))
 	})
 }
 
 // Optional statuses are added if they are asked for, and only then.
 func TestOptionalStatuses(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.options.Given.Tasks = w.database("Backlog", map[string]any{"Name": of("title")})
+		w.backlog(columns{})
 		p := w.plan()
 		w.apply(p)
 		s := p.Config.Tasks.Statuses
@@ -503,8 +507,7 @@ func TestConditionsThatNothingMeets(t *testing.T) {
 		"Area=Marketing": "",
 	} {
 		runIn(t, only, func(w *world) {
-			w.options.Given.Tasks = w.database("Backlog", map[string]any{
-				"Name": of("title"), "status": of("status", "OPEN", "IN_PROGRESS", "BLOCKED", "COMPLETED", "CANCELLED"),
+			w.backlog(columns{"status": of("status", "OPEN", "IN_PROGRESS", "BLOCKED", "COMPLETED", "CANCELLED"),
 				"Area": of("select", "Agents", "Marketing", "Empty"), "Ready": of("checkbox"), "Team": of("rich_text"), "Size": of("number"),
 			})
 			choose := func(name string) any { return map[string]any{"select": map[string]any{"name": name}} }
@@ -519,9 +522,8 @@ func TestConditionsThatNothingMeets(t *testing.T) {
 			p := w.plan()
 			said := strings.Join(p.Problems, "\n")
 			testkit.Check(w, said == problem && p.Surveyed, "problems %q, want %q; surveyed: %v", said, problem, p.Surveyed)
-			if zero := strings.HasPrefix(p.SayOffered(), "0 open tasks would be offered to agents"); zero != (problem != "") {
-				w.Errorf("it says %q", p.SayOffered())
-			}
+			zero := strings.HasPrefix(p.SayOffered(), "0 open tasks would be offered to agents")
+			testkit.Check(w, zero == (problem != ""), "it says %q", p.SayOffered())
 			if problem != "" {
 				return
 			}
@@ -538,7 +540,7 @@ func TestConditionsThatNothingMeets(t *testing.T) {
 // A property that is not there, or that nothing can be compared with, is a problem as well.
 func TestConditionOnNoProperty(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.options.Given.Tasks = w.database("Backlog", map[string]any{"Name": of("title"), "status": of("status", "OPEN"), "Area": of("select", "Agents")})
+		w.backlog(columns{"status": of("status", "OPEN"), "Area": of("select", "Agents")})
 		w.options.Only = []string{"Aera=Agents"}
 		p := w.plan()
 		if len(p.Problems) != 1 || !strings.HasPrefix(p.Problems[0], `0 open tasks would be offered to agents: database "Backlog": `) ||
@@ -551,7 +553,7 @@ func TestConditionOnNoProperty(t *testing.T) {
 // Without open tasks, only what no task can ever meet is a problem.
 func TestConditionsOnAnEmptyBoard(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.options.Given.Tasks = w.database("Backlog", map[string]any{"Name": of("title"), "status": of("status", "OPEN"), "Area": of("select", "Agents"), "Ready": of("checkbox")})
+		w.backlog(columns{"status": of("status", "OPEN"), "Area": of("select", "Agents"), "Ready": of("checkbox")})
 		for only, problems := range map[string]int{"Area=Agents": 0, "Area=": 0, "Ready=true": 0, "Ready=yes": 0, "Area=Agnets": 1, "Ready=maybe": 1} {
 			w.options.Only = []string{only}
 			p := w.plan()
@@ -596,9 +598,8 @@ func TestTickedRowsGetTheirStatus(t *testing.T) {
 			if got := row.Select("status"); got != map[bool]string{true: "COMPLETED", false: "OPEN"}[rows[row.ID]] {
 				w.Errorf("%s, ticked %v: %s", row.Title(), rows[row.ID], got)
 			}
-			if untouched := row.Edited.Equal(row.Created); untouched == rows[row.ID] {
-				w.Errorf("%s, ticked %v: written to %v", row.Title(), rows[row.ID], !untouched)
-			}
+			untouched := row.Edited.Equal(row.Created)
+			testkit.Check(w, untouched != rows[row.ID], "%s, ticked %v: written to %v", row.Title(), rows[row.ID], !untouched)
 		}
 	})
 }
@@ -642,9 +643,7 @@ func TestTickedRowsKeepTheirStatus(t *testing.T) {
 			got[row.ID] = row.Select("status")
 		}
 		for i, want := range []string{"COMPLETED", "BLOCKED", "COMPLETED", "OPEN", "BLOCKED"} {
-			if got[rows[i]] != want {
-				w.Errorf("row %d is %s, want %s", i, got[rows[i]], want)
-			}
+			testkit.Check(w, got[rows[i]] == want, "row %d is %s, want %s", i, got[rows[i]], want)
 		}
 	})
 }

@@ -429,9 +429,8 @@ func TestEvents(t *testing.T) {
 		var got []api.Event
 		filter := api.EventsInput{After: 4, Agent: "a & b", Task: string(taskID)}
 		next, err := c.Events(t.Context(), filter, false, func(e api.Event) error { got = append(got, e); return nil })
-		if diff := cmp.Diff(want, got); err != nil || next != 6 || diff != "" {
-			t.Errorf("next = %d, want 6; err = %v; events (-want +got):\n%s", next, err, diff)
-		}
+		diff := cmp.Diff(want, got)
+		testkit.Check(t, err == nil && next == 6 && diff == "", "next = %d, want 6; err = %v; events (-want +got):\n%s", next, err, diff)
 		if want := "/v1/events?after=4&agent=a+%26+b&follow=false&task=" + string(taskID); line != want {
 			t.Errorf("asked for %s, want %s", line, want)
 		}

@@ -520,9 +520,7 @@ func TestTimeline(t *testing.T) {
 			t.Errorf("%s: %s", span, page)
 		}
 		for _, x := range regexp.MustCompile(`(?:x|cx|width)="([-0-9.e+]+)%"`).FindAllStringSubmatch(page, -1) {
-			if strings.HasPrefix(x[1], "-") {
-				t.Errorf("%s: something lies outside: %s", span, x[0])
-			}
+			testkit.Check(t, !strings.HasPrefix(x[1], "-"), "%s: something lies outside: %s", span, x[0])
 		}
 	}
 	resp, _ := v.ask("GET", "/timeline?range=9y")

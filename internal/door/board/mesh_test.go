@@ -146,9 +146,7 @@ func (m *mesh) start(log io.Writer, where any, args ...string) *exec.Cmd {
 		cmd.Wait()
 	})
 	line, err := bufio.NewReader(out).ReadBytes('\n')
-	if err != nil {
-		m.t.Fatalf("dibs %s did not come up: %v\n%s", args[0], err, log)
-	}
+	testkit.Require(m.t, err == nil, "dibs %s did not come up: %v\n%s", args[0], err, log)
 	if err := json.Unmarshal(line, where); err != nil {
 		m.t.Fatalf("dibs %s said %q: %v", args[0], line, err)
 	}
@@ -311,9 +309,8 @@ func TestLinkOpensOnce(t *testing.T) {
 	b, v := newVisitor(t, board.Options{})
 	for _, path := range []string{"/", "/board.json", "/live", "/tasks/x", "/enter", "/enter?token=", "/enter?token=AAAA"} {
 		resp, body := v.ask("GET", path)
-		if resp.StatusCode != 401 && resp.StatusCode != 403 || len(resp.Cookies()) > 0 || !strings.Contains(body, "link") {
-			t.Errorf("without a link, %s is answered with %s: %s", path, resp.Status, body)
-		}
+		testkit.Check(t, (resp.StatusCode == 401 || resp.StatusCode == 403) && len(resp.Cookies()) <= 0 && strings.Contains(body, "link"),
+			"without a link, %s is answered with %s: %s", path, resp.Status, body)
 	}
 	first := b.Link(v.server.URL)
 	testkit.Check(t, b.Link(v.server.URL) == first, "a link that was not used has changed")
@@ -375,8 +372,7 @@ func TestWhoMayAsk(t *testing.T) {
 		if !strings.HasPrefix(policy, "default-src 'none'; script-src 'self';") || strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") {
 			t.Errorf("%s %s: the policy is %q", tt.method, tt.path, policy)
 		}
-		testkit.Check(t, resp.Header.Get("X-Content-Type-Options") == "nosniff",
-			"%s %s: the header lacks nosniff", tt.method, tt.path)
+		testkit.Check(t, resp.Header.Get("X-Content-Type-Options") == "nosniff", "%s %s: the header lacks nosniff", tt.method, tt.path)
 	}
 }
 
@@ -542,6 +538,15 @@ func (v *sender) ask(path string, form url.Values) (int, url.Values, string) {
 	return resp.StatusCode, fields, html.UnescapeString(string(page))
 }
 
+// gets sends a form, or reads a page, which is to be answered so, and returns the form in the answer.
+func (v *sender) gets(path string, form url.Values, want int, parts ...string) url.Values {
+	v.m.t.Helper()
+	code, again, page := v.ask(path, form)
+	testkit.Check(v.m.t, code == want, "%s was answered %d: %s", path, code, page)
+	testkit.Says(v.m.t, path, page, parts...)
+	return again
+}
+
 // does fills in the form of an action and sends it.
 func (v *sender) does(id, verb string, more ...string) string {
 	v.m.t.Helper()
@@ -552,8 +557,7 @@ func (v *sender) does(id, verb string, more ...string) string {
 		form.Set(more[i], more[i+1])
 	}
 	code, _, page := v.ask(path, form)
-	testkit.Require(v.m.t, code == http.StatusOK && strings.Contains(page, `class="done"`),
-		"%s was answered %d: %s", path, code, page)
+	testkit.Require(v.m.t, code == http.StatusOK && strings.Contains(page, `class="done"`), "%s was answered %d: %s", path, code, page)
 	return page
 }
 
@@ -614,17 +618,13 @@ func TestNewTask(t *testing.T) {
 	m.sync()
 	v := newSender(m)
 	_, form, _ := v.ask("/new?after=TASK-1", nil)
-	if code, _, page := v.ask("/new", url.Values{"key": form["key"], "title": {" "}}); code != http.StatusConflict || !strings.Contains(page, "a task needs a title") {
-		t.Errorf("without a title: %d %s", code, page)
-	}
+	v.gets("/new", url.Values{"key": form["key"], "title": {" "}}, 409, "a task needs a title")
 	form.Set("title", "Iron the shirt")
 	form.Set("text", "Not **too** hot.")
 	form.Set("priority", "high")
 	form.Set("needs", "TASK-1")
 	for range 2 {
-		if code, _, page := v.ask("/new", form); code != http.StatusOK || !strings.Contains(page, "The task was made.") || !strings.Contains(page, "Iron the shirt") {
-			t.Fatalf("answered %d %s", code, page)
-		}
+		v.gets("/new", form, 200, "The task was made.", "Iron the shirt")
 	}
 	all := do(m, api.OpListTasks, api.ListTasksInput{Text: "Iron"})
 	testkit.Require(t, len(all.Tasks) == 1 && all.Tasks[0].Priority == "high" && len(all.Tasks[0].DependsOn) == 1, "the tasks are %+v; want one, after another", all.Tasks)
@@ -642,9 +642,7 @@ func TestNewTask(t *testing.T) {
 	m.until("what waits for it is listed", shows(first, regexp.MustCompile(`(?s)Waits for this</h3>.*Iron the shirt`).MatchString))
 	form.Set("needs", "TASK-77")
 	form.Del("key")
-	if code, _, page := v.ask("/new", form); code != http.StatusConflict || !strings.Contains(page, "TASK-77") || !strings.Contains(page, `value="Iron the shirt"`) {
-		t.Errorf("after a task that there is not: %d %s", code, page)
-	}
+	v.gets("/new", form, 409, "TASK-77", `value="Iron the shirt"`)
 }
 
 // TestMeanwhile sends forms about tasks that somebody has changed since: what was changed is
@@ -654,49 +652,36 @@ func TestMeanwhile(t *testing.T) {
 	id, other := m.add("Paint the gate", status("BLOCKED")), m.add("Mend the fence", nil)
 	m.sync()
 	v := newSender(m)
-	_, shown, _ := v.ask("/tasks/"+id+"/reopen", nil)
+	reopen, cancel := "/tasks/"+id+"/reopen", "/tasks/"+id+"/cancel"
+	shown := v.gets(reopen, nil, 200)
 	// A person has completed it, whether the daemon knows that already or not.
 	testkit.Must(t, m.notion.EditPage(id, status("COMPLETED")))
-	code, _, page := v.ask("/tasks/"+id+"/reopen", shown)
-	if code != http.StatusConflict || !strings.Contains(page, "is COMPLETED, and not BLOCKED any more") && !strings.Contains(page, "Changed since you looked") {
-		t.Errorf("answered %d: %s", code, page)
-	}
+	code, _, page := v.ask(reopen, shown)
+	testkit.Check(t, code == 409 && (strings.Contains(page, "is COMPLETED, and not BLOCKED any more") || strings.Contains(page, "Changed since you looked")), "answered %d: %s", code, page)
 	m.sync()
 	m.is(id, task.Completed)
-	code, again, page := v.ask("/tasks/"+id+"/reopen", shown)
-	if code != http.StatusConflict || !strings.Contains(page, `<th scope="row">Status</th><td>blocked</td><td>completed</td>`) {
-		t.Errorf("answered %d: %s", code, page)
-	}
-	if code, _, page := v.ask("/tasks/"+id+"/reopen", again); code != http.StatusOK || !strings.Contains(page, "The task is open again.") {
-		t.Errorf("what was shown is reopened: answered %d %s", code, page)
-	}
-	// The same form sent twice is done once, and says so both times.
-	if code, _, page := v.ask("/tasks/"+id+"/reopen", again); code != http.StatusOK || !strings.Contains(page, "The task is open again.") {
-		t.Errorf("sent twice: answered %d %s", code, page)
-	}
+	again := v.gets(reopen, shown, 409, `<th scope="row">Status</th><td>blocked</td><td>completed</td>`)
+	v.gets(reopen, again, 200, "The task is open again.")
+	v.gets(reopen, again, 200, "The task is open again.") // sent twice, it is done once
+
 	// Nor is a person's name taken off that the daemon does not know of yet.
-	_, shown, _ = v.ask("/tasks/"+id+"/cancel", nil)
-	testkit.Must(t, m.notion.EditPage(id, map[string]any{"claimed_by": map[string]any{"rich_text": []any{map[string]any{"text": map[string]any{"content": "Ann"}}}}}))
-	code, again, page = v.ask("/tasks/"+id+"/cancel", shown)
-	testkit.Check(t, code == http.StatusConflict && strings.Contains(page, "Ann"), "answered %d: %s", code, page)
+	shown = v.gets(cancel, nil, 200)
+	testkit.Must(t, m.notion.EditPage(id, map[string]any{"claimed_by": richText("Ann")}))
+	again = v.gets(cancel, shown, 409, "Ann")
 	m.sync()
-	if code, again, page = v.ask("/tasks/"+id+"/cancel", again); code == http.StatusConflict && again.Get("seen") != "" {
-		code, _, page = v.ask("/tasks/"+id+"/cancel", again)
+	if code, again, page = v.ask(cancel, again); code == http.StatusConflict && again.Get("seen") != "" {
+		code, _, page = v.ask(cancel, again)
 	}
-	testkit.Check(t, code == http.StatusOK && strings.Contains(page, "The task was cancelled."),
-		"what was shown is cancelled: answered %d %s", code, page)
+	testkit.Check(t, code == 200 && strings.Contains(page, "The task was cancelled."), "what was shown is cancelled: answered %d %s", code, page)
+
 	// An agent has claimed it, and there is nothing to confirm any more.
-	_, shown, _ = v.ask("/tasks/"+other+"/cancel", nil)
+	shown = v.gets("/tasks/"+other+"/cancel", nil, 200)
 	m.claim("Oracle", other)
-	code, again, page = v.ask("/tasks/"+other+"/cancel", shown)
-	if code != http.StatusConflict || again.Get("seen") != "" || !strings.Contains(page, "<td>nobody</td><td>Oracle</td>") || !strings.Contains(page, "release it first") {
-		t.Errorf("answered %d: %s", code, page)
-	}
+	again = v.gets("/tasks/"+other+"/cancel", shown, 409, "<td>nobody</td><td>Oracle</td>", "release it first")
+	testkit.Check(t, again.Get("seen") == "", "there is a form: %v", again)
 	got := do(m, api.OpGetTask, api.GetTaskInput{ID: other})
 	testkit.Check(t, got.Agent == "Oracle", "the task is %+v; want Oracle at work on it", got)
-	// A form without what was seen does nothing.
-	code, _, _ = v.ask("/tasks/"+other+"/release", url.Values{})
-	testkit.Check(t, code == http.StatusConflict, "a form without what was seen was answered %d", code)
+	v.gets("/tasks/"+other+"/release", url.Values{}, 409) // a form without what was seen does nothing
 }
 
 // TestPausedAndResumed pauses everybody with one click, and resumes everybody and an agent with one
@@ -726,8 +711,7 @@ func TestPausedAndResumed(t *testing.T) {
 		_, said = v.ask("GET", "/")
 		return strings.Contains(said, "Oracle is paused until")
 	})
-	testkit.Check(t, !strings.Contains(said, "<b>too") && !strings.Contains(said, `action="/pause" hidden`),
-		"the page has\n%s", said)
+	testkit.Check(t, !strings.Contains(said, "<b>too") && !strings.Contains(said, `action="/pause" hidden`), "the page has\n%s", said)
 	press("/resume?agent=Oracle")
 	s := do(m, api.OpStatus, struct{}{})
 	testkit.Check(t, len(s.Pauses) == 0, "what is paused: %+v", s.Pauses)

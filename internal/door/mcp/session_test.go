@@ -39,9 +39,8 @@ func TestLostClaim(t *testing.T) {
 		if !strings.HasPrefix(a.text, "CLAIM LOST: TASK-1 “Write” is no longer yours: ") || !strings.Contains(a.text, "\nTasks ready for Sandman:") {
 			w.Errorf("the next answer: %s", a.text)
 		}
-		if notices, _ := a.fields["notices"].([]any); len(notices) != 1 {
-			w.Errorf("notices: %v", a.fields["notices"])
-		}
+		notices, _ := a.fields["notices"].([]any)
+		testkit.Check(w, len(notices) == 1, "notices: %v", a.fields["notices"])
 		s.must("list_tasks", `{}`).not("LOST")
 		s.refused("claim_lost", "finish_task", `{"outcome":"completed","task":"`+w.task("Write")+`"}`)
 		// In the answer of a failure, too, and found by the call itself.
@@ -276,9 +275,8 @@ func TestResources(t *testing.T) {
 		got = read("dibs://tasks/" + w.task("Write"))
 		testkit.Check(w, strings.HasPrefix(got, "# Write\n"), "task: %s", got)
 		for _, uri := range []string{"dibs://tasks/nothing", "dibs://tasks/T-99", "dibs://nothing"} {
-			if got := read(uri); !strings.HasPrefix(got, "error: ") || !strings.Contains(strings.ToLower(got), "not found") {
-				w.Errorf("%s: %s", uri, got)
-			}
+			got := read(uri)
+			testkit.Check(w, strings.HasPrefix(got, "error: ") && strings.Contains(strings.ToLower(got), "not found"), "%s: %s", uri, got)
 		}
 		p, err := s.GetPrompt(w.Context(), &sdk.GetPromptParams{Name: "work"})
 		testkit.Check(w, err == nil && strings.Contains(p.Messages[0].Content.(*sdk.TextContent).Text, "finish_task"),

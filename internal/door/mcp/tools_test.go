@@ -63,9 +63,8 @@ func TestAnswersFit(t *testing.T) {
 			{"add_task", `{"title":"More"}`}, {"add_task", `{}`}, {"comment", `{"task":"` + id + `","text":"x"}`},
 		} {
 			a := s.call(c[0], c[1])
-			if err := schemas[c[0]].Validate(a.fields); err != nil {
-				w.Errorf("%s %s: %v does not fit its schema: %v", c[0], c[1], a.fields, err)
-			}
+			err := schemas[c[0]].Validate(a.fields)
+			testkit.Check(w, err == nil, "%s %s: %v does not fit its schema: %v", c[0], c[1], a.fields, err)
 		}
 	})
 }

@@ -63,9 +63,7 @@ func inWorld(t *testing.T, titles []string, test func(w *world)) {
 		c.Notion.Token = config.Secret(notion.Token())
 		c.Databases = config.Databases{Tasks: dbs.Tasks, TaskLog: dbs.TaskLog, MeshLog: dbs.MeshLog}
 		c.StateDir = filepath.Join(t.TempDir(), "state")
-		w.options = daemon.Options{
-			Config: c, Version: "test", Transport: notion.Client().Transport, Log: slog.New(slog.DiscardHandler),
-		}
+		w.options = daemon.Options{Config: c, Version: "test", Transport: notion.Client().Transport, Log: slog.New(slog.DiscardHandler)}
 		w.serve()
 		defer func() {
 			w.halt()

@@ -99,8 +99,7 @@ func TestRequestsRefused(t *testing.T) {
 			if len(p.Errors) > 0 {
 				location = p.Errors[0].Location
 			}
-			testkit.Check(t, location == tt.location && len(p.Errors) <= 1,
-				"the faults are %+v, want one at %q", p.Errors, tt.location)
+			testkit.Check(t, location == tt.location && len(p.Errors) <= 1, "the faults are %+v, want one at %q", p.Errors, tt.location)
 			allow := got.header.Get("Allow")
 			testkit.Check(t, (allow != "") == (tt.status == 405), "Allow = %q", allow)
 		})
@@ -110,8 +109,7 @@ func TestRequestsRefused(t *testing.T) {
 func TestSeveralFaults(t *testing.T) {
 	served(t, "several", func(t *testing.T, f *fixture) {
 		p := problemIn(t, f.must("POST", "/v1/claims", `{"wait_seconds":"x","timeout_minutes":0}`))
-		testkit.Check(t, len(p.Errors) == 3 && strings.Count(p.Detail, "; ") == 2,
-			"want all three faults: %q, %+v", p.Detail, p.Errors)
+		testkit.Check(t, len(p.Errors) == 3 && strings.Count(p.Detail, "; ") == 2, "want all three faults: %q, %+v", p.Detail, p.Errors)
 	})
 }
 
@@ -177,9 +175,7 @@ func TestCallerGone(t *testing.T) {
 		}
 		synctest.Wait()
 		testkit.Check(t, errors.Is(ended, context.Canceled), "the broker's context ended with %v, want canceled", ended)
-		if strings.Contains(f.logged(), "level=ERROR") {
-			t.Errorf("a caller that goes away is an error in the log: %s", f.logged())
-		}
+		testkit.Check(t, !strings.Contains(f.logged(), "level=ERROR"), "a caller that goes away is an error in the log: %s", f.logged())
 	})
 }
 
@@ -374,8 +370,7 @@ func TestMetricsOnTheSocket(t *testing.T) {
 		f.must("POST", "/v1/sync", "", api.KeyHeader, "key")
 		f.must("GET", "/nowhere", "")
 		synctest.Wait()
-		testkit.Same(t, []string{"GET /metrics 200", "POST /v1/sweep 200", "POST /v1/sync 200", " 404"}, f.routes,
-			"told of the answers")
+		testkit.Same(t, []string{"GET /metrics 200", "POST /v1/sweep 200", "POST /v1/sync 200", " 404"}, f.routes, "told of the answers")
 	})
 }
 
@@ -407,9 +402,8 @@ func TestMetricsOnly(t *testing.T) {
 			conn := testkit.Got(open.Dial(t.Context()))(t)
 			defer conn.Close()
 		}
-		if got, err := exchange(t.Context(), open.Dial, "GET", "/metrics", ""); err != nil || got.status != 200 {
-			t.Errorf("beside many that say nothing: answered %d %q, %v", got.status, got.body, err)
-		}
+		got, err := exchange(t.Context(), open.Dial, "GET", "/metrics", "")
+		testkit.Check(t, err == nil && got.status == 200, "beside many that say nothing: answered %d %q, %v", got.status, got.body, err)
 		testkit.OK(t, f.server.Shutdown(t.Context()))
 		testkit.OK(t, <-served)
 	})

@@ -130,9 +130,8 @@ func TestKeyReused(t *testing.T) {
 		served(t, tt.name, func(t *testing.T, f *fixture) {
 			f.must("POST", "/v1/claims", claimBody, withKey...)
 			got := f.must("POST", tt.path, tt.body, withKey...)
-			if p := problemIn(t, got); got.status != 422 || p.Code != api.CodeKeyReused {
-				t.Errorf("answered %d %s, want 422 key_reused", got.status, got.body)
-			}
+			p := problemIn(t, got)
+			testkit.Check(t, got.status == 422 && p.Code == api.CodeKeyReused, "answered %d %s, want 422 key_reused", got.status, got.body)
 		})
 	}
 	served(t, "while the first is worked on", func(t *testing.T, f *fixture) {

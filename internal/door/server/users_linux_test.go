@@ -40,10 +40,7 @@ func TestSocketGroup(t *testing.T) {
 	path := open(t)
 	f := start(t)
 	f.serve(listenFor(t, path, strconv.Itoa(gid)))
-	for name, want := range map[string]fs.FileMode{
-		path:               fs.ModeSocket | 0o660,
-		filepath.Dir(path): fs.ModeDir | 0o710,
-	} {
+	for name, want := range map[string]fs.FileMode{path: fs.ModeSocket | 0o660, filepath.Dir(path): fs.ModeDir | 0o710} {
 		var stat unix.Stat_t
 		info, err := os.Stat(name)
 		testkit.Must(t, errors.Join(err, unix.Stat(name, &stat)))

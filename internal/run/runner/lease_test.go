@@ -120,9 +120,8 @@ func TestLeaseIsOver(t *testing.T) {
 				Brief: func(context.Context, io.Writer, api.Claim) error { return nil },
 				Tell:  func(runner.News) {}, Say: func(format string, args ...any) { said += fmt.Sprintf(format, args...) + "\n" },
 			})
-			if code != tt.code || errors.Is(err, runner.ErrLost) != tt.lost || err != nil && !tt.lost || ended != tt.want {
-				t.Errorf("code %d, %v, and the daemon was told %q; want %d, lost: %v, %q", code, err, ended, tt.code, tt.lost, tt.want)
-			}
+			testkit.Check(t, code == tt.code && errors.Is(err, runner.ErrLost) == tt.lost && (err == nil || tt.lost) && ended == tt.want,
+				"code %d, %v, and the daemon was told %q; want %d, lost: %v, %q", code, err, ended, tt.code, tt.lost, tt.want)
 			testkit.Refused(os.Stat(wrote))(t)
 			testkit.Check(t, strings.Count(said, "is held still until") == 1 && strings.Contains(said, "sh goes on: ") != tt.lost,
 				"said %q", said)

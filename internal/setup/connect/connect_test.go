@@ -41,6 +41,13 @@ func do(t testing.TB, client string, p connect.Place, undo bool) []string {
 	return paths
 }
 
+// unchanged connects or undoes, and nothing is to change.
+func unchanged(t testing.TB, client string, p connect.Place, undo bool) {
+	t.Helper()
+	again := do(t, client, p, undo)
+	testkit.Check(t, again == nil, "%s, undo %v: %v changed", client, undo, again)
+}
+
 func put(t testing.TB, path, text string) {
 	t.Helper()
 	testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
@@ -88,15 +95,11 @@ func TestConnectAndUndo(t *testing.T) {
 					parse(t, text)
 				}
 			}
-			if len(files) != len(want) {
-				t.Errorf("there is %v", maps.Keys(files))
-			}
-			again := do(t, client, place(home), false)
-			testkit.Check(t, again == nil, "the second time %v changed", again)
+			testkit.Check(t, len(files) == len(want), "there is %v", maps.Keys(files))
+			unchanged(t, client, place(home), false)
 			do(t, client, place(home), true)
 			testkit.Same(t, map[string]string{}, tree(t, home), "left")
-			again = do(t, client, place(home), true)
-			testkit.Check(t, again == nil, "taken out twice: %v", again)
+			unchanged(t, client, place(home), true)
 		})
 	}
 }
@@ -219,9 +222,8 @@ func TestGit(t *testing.T) {
 		"#! /bin/bash -e": true, "#!/usr/bin/env -S zsh -f": true, "#!/usr/bin/env sh\r": true,
 	} {
 		put(t, hook, first+"\n")
-		if _, err := connect.Plan("git", p, false); shell != (err == nil) || err != nil && !strings.Contains(err.Error(), "not of a shell") {
-			t.Errorf("%q: %v", first, err)
-		}
+		_, err := connect.Plan("git", p, false)
+		testkit.Check(t, shell == (err == nil) && (err == nil || strings.Contains(err.Error(), "not of a shell")), "%q: %v", first, err)
 	}
 	refused(t, "git", project(t.TempDir()), "repository")
 }
@@ -255,20 +257,16 @@ func TestNamedDaemon(t *testing.T) {
 		command, args := server(home, client)
 		diff := cmp.Diff([]any{"mcp", "--config", "/etc/it's.yaml", "--socket", "/a.sock"}, args)
 		testkit.Check(t, command == "/opt/bin/dibs" && diff == "", "%s: %s (-want +got):\n%s", client, command, diff)
-		again := do(t, client, named(home, "/a.sock"), false)
-		testkit.Check(t, again == nil, "%s: connected twice: %v", client, again)
-		again = do(t, client, func() connect.Place { p := named(home, ""); p.Flags = nil; return p }(), false)
-		testkit.Check(t, again == nil, "%s: without a name %v changed", client, again)
+		unchanged(t, client, named(home, "/a.sock"), false)
+		unchanged(t, client, func() connect.Place { p := named(home, ""); p.Flags = nil; return p }(), false)
 		for name, was := range tree(t, home) {
 			put(t, filepath.Join(home, name), strings.Replace(was, `"/a.sock"`, `"/a.sock", "--agent", "Sandman"`, 1))
 		}
 		part := named(home, "/a.sock")
 		part.Flags = part.Flags[:1]
-		again = do(t, client, part, false)
-		testkit.Check(t, again == nil, "%s: with a part of the names %v changed", client, again)
+		unchanged(t, client, part, false)
 		do(t, client, named(home, "/b.sock"), false)
-		again = do(t, client, named(home, "/b.sock"), false)
-		testkit.Check(t, again == nil, "%s: the other one twice: %v", client, again)
+		unchanged(t, client, named(home, "/b.sock"), false)
 		_, args = server(home, client)
 		testkit.Check(t, args[4] == "/b.sock" && args[6] == "Sandman", "%s: args %q", client, args)
 		var all strings.Builder
@@ -293,8 +291,7 @@ func TestNamedDaemon(t *testing.T) {
 	text := tree(t, p.Project)[path]
 	testkit.Check(t, strings.Contains(text, "dibs hook pre-commit --socket /a.sock || "), "it is %s", text)
 	p.Flags = nil
-	again := do(t, "git", p, false)
-	testkit.Check(t, again == nil, "without a name %v changed", again)
+	unchanged(t, "git", p, false)
 }
 
 // Clients that are here are told from others, and connected ones, too.

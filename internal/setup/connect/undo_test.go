@@ -444,8 +444,7 @@ func TestCalledOtherwise(t *testing.T) {
 			p := place(home)
 			p.Dibs = program
 			do(t, client, p, false)
-			again := do(t, client, p, false)
-			testkit.Check(t, again == nil, "%s, %s: connected twice: %v", client, program, again)
+			unchanged(t, client, p, false)
 			for name, was := range tree(t, home) {
 				text := strings.Replace(was, `"mcp"`, `"mcp", "--agent", "Sandman"`, 1)
 				for _, stop := range []string{"hook Stop", "hook stop"} {
@@ -453,8 +452,7 @@ func TestCalledOtherwise(t *testing.T) {
 				}
 				put(t, filepath.Join(home, name), text)
 			}
-			again = do(t, client, p, false)
-			testkit.Check(t, again == nil, "%s, %s: connected again: %v", client, program, again)
+			unchanged(t, client, p, false)
 			do(t, client, place(home), false)
 			var all strings.Builder
 			for _, text := range tree(t, home) {
@@ -505,9 +503,7 @@ func TestEndsOfLines(t *testing.T) {
 		put(t, config, "model = \"x\"\n")
 		do(t, "codex", place(home), false)
 		put(t, config, edit(tree(t, home)[".codex/config.toml"]))
-		if again := do(t, "codex", place(home), false); again != nil {
-			t.Errorf("%s: connected twice: %v:\n%s", name, again, tree(t, home)[".codex/config.toml"])
-		}
+		unchanged(t, "codex", place(home), false)
 		do(t, "codex", place(home), true)
 		got := tree(t, home)[".codex/config.toml"]
 		testkit.Check(t, strings.TrimRight(got, "\r\n") == `model = "x"`, "%s: left:\n%s", name, got)
@@ -522,8 +518,7 @@ func TestCodexWritesBetweenOurLines(t *testing.T) {
 	const theirs = "\n[projects.\"/src\"]\ntrust_level = \"trusted\"\n\n[hooks.state.\"x:stop:0:0\"]\ntrusted_hash = \"sha256:1\"\n"
 	text := tree(t, home)[".codex/config.toml"]
 	put(t, config, strings.Replace(text, "# <<< dibs", theirs+"# <<< dibs", 1))
-	again := do(t, "codex", place(home), false)
-	testkit.Check(t, again == nil, "connected again, %v changed", again)
+	unchanged(t, "codex", place(home), false)
 	moved := place(home)
 	moved.Dibs = "/opt/dibs"
 	do(t, "codex", moved, false)

@@ -596,9 +596,8 @@ func TestProbeIsJudgedAndLeavesNothing(t *testing.T) {
 		w.notion.SetLatency(func(*http.Request) (before, after time.Duration) { return time.Second, 250 * time.Millisecond })
 		w.options.Probe = true
 		report := doctor.Run(w.Context(), w.options)
-		if f := find(report, "write_window"); f.Level != doctor.Error || !strings.Contains(f.Found, "took 2.5s") {
-			w.Errorf("finding = %+v, want that 2.5s do not fit", f)
-		}
+		f := find(report, "write_window")
+		testkit.Check(w, f.Level == doctor.Error && strings.Contains(f.Found, "took 2.5s"), "finding = %+v, want that 2.5s do not fit", f)
 		if f := find(report, "overwrite"); f.Level != doctor.OK || !strings.Contains(f.Found, "2.5s at most") {
 			w.Errorf("finding = %+v, want to be told for how long an edit is not safe", f)
 		}
@@ -648,8 +647,7 @@ func TestJudge(t *testing.T) {
 			testkit.Check(t, got == want, "proposal %+v, want %+v", got, want)
 			pair := fmt.Sprintf("claim.write_window to %v and claim.settle to %v, for every daemon", tt.pair[0], tt.pair[1])
 			for _, f := range []doctor.Finding{window, settle} {
-				testkit.Check(t, f.Level == doctor.OK || strings.Contains(f.Remedy, pair),
-					"%s: remedy %q, want %q", f.Check, f.Remedy, pair)
+				testkit.Check(t, f.Level == doctor.OK || strings.Contains(f.Remedy, pair), "%s: remedy %q, want %q", f.Check, f.Remedy, pair)
 			}
 			said := find(report, "proposal").Found
 			if pair = fmt.Sprintf("claim.write_window %v and claim.settle %v fit what was measured", tt.pair[0], tt.pair[1]); !strings.HasPrefix(said, pair) {
