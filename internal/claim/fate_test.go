@@ -234,6 +234,13 @@ func TestCutShort(t *testing.T) {
 			})
 		}
 	}
+	for code, fault := range map[claim.Code]sim.Fault{claim.CodeNotionUnavailable: sim.ReadFails(claim.Unavailable), claim.CodeNotFound: sim.ReadFails(claim.NotFound)} {
+		play(t, "the verifying read fails, "+string(code), openTask(), func(w *world) {
+			d := w.daemon("a", sim.InTurn(sim.Reads, nil, fault))
+			w.deny(d, "Sandman", code)
+			w.freeAgain(d)
+		})
+	}
 	play(t, "no read succeeds after the write, for a while", openTask(), func(w *world) {
 		pick := func(_ task.ID, w *claim.Write) bool {
 			past := time.Since(bubbleStart)
