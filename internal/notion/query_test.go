@@ -173,6 +173,7 @@ func TestRowsThatAreNoTasks(t *testing.T) {
 
 // An id that is none of a database to work with is said to be what it is.
 func TestIDsOfOtherThings(t *testing.T) {
+	const noID, unknownID = "12345678-1234-1234-1234-123456789abc", "11111111-2222-4333-8444-555555555555"
 	inWorld(t, func(w *world) {
 		linked := need(w.emulator.LinkDatabase(w.databases.Tasks))(w)
 		second := need(w.emulator.AddDataSource(w.databases.MeshLog, "Talk", props{"Name": of("title")}))(w)
@@ -182,14 +183,14 @@ func TestIDsOfOtherThings(t *testing.T) {
 			linked:                                 {"that is a linked view of another database", "open the original database in Notion"},
 			second:                                 {second + ` is the id of the data source "Talk", not of a database: use that of its database, ` + w.databases.MeshLog, "set databases.x_source to"},
 			page:                                   {page + " is the id of a page, not of a database", "copy the id from its URL"},
-			"12345678-1234-1234-1234-123456789abc": {"that is no id of Notion's", "copy it anew"},
-			"11111111-2222-4333-8444-555555555555": {"share the database with the connection"},
+			noID:                                   {"that is no id of Notion's", "copy it anew"},
+			unknownID:                              {"share the database with the connection"},
 		} {
 			client := w.another(notion.Options{})
 			client.Choose(task.ID(id), "databases.x_source", "")
 			_, err := client.Database(w.Context(), id)
 			kind := claim.Refused
-			if strings.HasPrefix(id, "1") { // one that is unknown, or that is none
+			if id == noID || id == unknownID {
 				kind = claim.NotFound
 			}
 			failed(w, err, kind, claim.LandedNo, says...)
