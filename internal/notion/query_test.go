@@ -180,11 +180,11 @@ func TestIDsOfOtherThings(t *testing.T) {
 		page := string(w.page(props{}))
 		wiki := need(w.emulator.CreateRowDatabase(w.databases.Tasks, "Handbook", props{"Name": of("title")}))(w)
 		for id, says := range map[string][]string{
-			linked:                                 {"that is a linked view of another database", "open the original database in Notion"},
-			second:                                 {second + ` is the id of the data source "Talk", not of a database: use that of its database, ` + w.databases.MeshLog, "set databases.x_source to"},
-			page:                                   {page + " is the id of a page, not of a database", "copy the id from its URL"},
-			noID:                                   {"that is no id of Notion's", "copy it anew"},
-			unknownID:                              {"share the database with the connection"},
+			linked:    {"that is a linked view of another database", "open the original database in Notion"},
+			second:    {second + ` is the id of the data source "Talk", not of a database: use that of its database, ` + w.databases.MeshLog, "set databases.x_source to"},
+			page:      {page + " is the id of a page, not of a database", "copy the id from its URL"},
+			noID:      {"that is no id of Notion's", "copy it anew"},
+			unknownID: {"share the database with the connection"},
 		} {
 			client := w.another(notion.Options{})
 			client.Choose(task.ID(id), "databases.x_source", "")
