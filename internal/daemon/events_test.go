@@ -268,7 +268,7 @@ func TestEditWhileAClaimSettles(t *testing.T) {
 			{map[string]any{"status": option("status", "CANCELLED")}, "not_open", "CANCELLED by a person", []string{`created "work"`, `ready "work"`, `cancelled "work"`}, shown{Status: "CANCELLED"}},
 			{map[string]any{"claimed_by": text("rich_text", "Oracle")}, "reserved", "Oracle by a person", []string{`created "work"`, `ready "work"`, `claimed Oracle "work"`}, shown{Status: "IN_PROGRESS", ClaimedBy: "Oracle"}},
 		} {
-			id, after := w.add("work", nil), n.last()
+			after, id := n.last(), w.add("work", nil) // a sync may come at this moment
 			n.sync()
 			time.AfterFunc(1500*time.Millisecond, func() { w.edit(id, tt.edit) })
 			_, err := n.claim("Sandman", id)
