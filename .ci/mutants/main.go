@@ -1,13 +1,13 @@
 // Command mutants plants faults in the program and says which of them the tests find: a condition
 // negated, a branch left out, an error swallowed, a number off by one.
 //
-//	go run ./.ci/mutants [-n 300] [-seed 1] [-in REGEXP] [-short] [-all] [-to FILE] [-tests PACKAGE[:REGEXP],…] PACKAGE…
+//	go run ./.ci/mutants [-n 300] [-seed 1] [-in REGEXP] [-short] [-all] [-again FILE] [-to FILE] [-tests PACKAGE[:REGEXP],…] PACKAGE…
 //	go run ./.ci/mutants -before FILE -after FILE
 //
 // The faults are planted in all the packages at once, each behind a switch, and the tests are compiled
 // once. A fault is then tried with the tests that reach it, from the packages themselves or those of
 // -tests. With -all each such test runs, and all that find the fault are named; otherwise the first
-// one ends its trial. None is planted in a call that only logs or panics, since no test looks at
+// one ends its trial. -again has other tests, or those of another tree, try what lives. None is planted in a call that only logs or panics, since no test looks at
 // those texts. The source is not touched: go test gets the changed files as an overlay.
 //
 // FILE gets a line for each fault: found, alive or unreached, the package, the fault, the tests. The
@@ -59,6 +59,7 @@ func main() {
 	in := flag.String("in", "", "plant only in functions whose names, like *Claimer.Claim, match")
 	all := flag.Bool("all", false, "name every test that finds a fault")
 	tests := flag.String("tests", "", "the packages whose tests run, with commas; PACKAGE:REGEXP chooses among them")
+	again := flag.String("again", "", "the results of a run: of its faults try those that it did not find")
 	to := flag.String("to", "", "the file to write the results to")
 	before := flag.String("before", "", "the results of an earlier run")
 	after := flag.String("after", "", "the results to compare them with")
@@ -74,6 +75,13 @@ func main() {
 		log.Fatal(err)
 	}
 	planted := choose(faultsOf(flag.Args(), regexp.MustCompile(*in)), *n, rand.New(rand.NewPCG(*seed, 0)))
+	if *again != "" {
+		was := results(*again)
+		planted = slices.DeleteFunc(planted, func(f fault) bool {
+			verdict, tried := was[f.pkg+"\t"+f.name]
+			return !tried || verdict == "found"
+		})
+	}
 	out, counts := try(dir, planted, suitesOf(cmp.Or(*tests, strings.Join(flag.Args(), ","))), *all)
 	if err := os.RemoveAll(dir); err != nil {
 		log.Fatal(err)
