@@ -57,7 +57,7 @@ func (w *world) space() string {
 // depose ends the leader's term, as if the leader were frozen.
 func depose(w *world, s *pgtest.Server) {
 	w.Helper()
-	mustDo(w, s.Exec("UPDATE "+w.space()+".leader SET until = '-infinity'"))
+	mustDo(w, s.Exec("UPDATE "+w.space()+".leadership SET until = '-infinity'"))
 }
 
 // When the leader stops, or is wrongly taken for dead, another daemon continues with all claims and

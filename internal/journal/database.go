@@ -51,8 +51,8 @@ func dial(ctx context.Context, p *postgres) (_ *Database, err error) {
 	if err := p.check(ctx, readers); err != nil {
 		return nil, err
 	}
-	there, err := hasTables(ctx, p, readers)
-	if err == nil && !there {
+	number, err := schemaOf(ctx, p, readers)
+	if err == nil && number == 0 {
 		err = d.make(ctx)
 	}
 	return d, err
@@ -88,7 +88,7 @@ func (d *Database) make(ctx context.Context) (err error) {
 	if !there { // this user may lack the right to create the schema: an administrator may have
 		script = "CREATE SCHEMA " + d.space + ";\n" + script
 	}
-	err = makeTables(ctx, &tx{store: d.postgres, conn: conn}, d.postgres, script)
+	err = makeTables(ctx, &tx{store: d.postgres, conn: conn}, script)
 	if failure, ok := errors.AsType[*pgconn.PgError](err); ok && failure.Code == "42501" {
 		return fmt.Errorf("%s: the user %s may make no tables there: have an administrator run: CREATE SCHEMA IF NOT EXISTS %s; ALTER SCHEMA %[3]s OWNER TO %[2]s;", d, pgx.Identifier{d.config.User}.Sanitize(), d.space)
 	}
@@ -125,9 +125,9 @@ func (d *Database) Lead(ctx context.Context, name string) (t Term, err error) {
 		return Term{}, err
 	}
 	if _, err := d.lead.ExecContext(ctx, d.in(`
-		INSERT INTO %s.leader (epoch, id, name, until)
+		INSERT INTO %s.leadership (epoch, id, name, until)
 		SELECT coalesce(max(epoch), 0), '', '', '-infinity' FROM %[1]s.terms
-		HAVING NOT EXISTS (SELECT FROM %[1]s.leader)
+		HAVING NOT EXISTS (SELECT FROM %[1]s.leadership)
 		    ON CONFLICT DO NOTHING`)); err != nil {
 		return Term{}, err
 	}
@@ -146,9 +146,9 @@ func (d *Database) Lead(ctx context.Context, name string) (t Term, err error) {
 	}
 	err = conn.QueryRowContext(ctx, d.in(`
 		WITH taken AS (
-		    UPDATE %s.leader
+		    UPDATE %s.leadership
 		       SET epoch = epoch + 1, id = $2, name = $1, since = clock_timestamp(), until = clock_timestamp() + $3 * interval '1 ms'
-		     WHERE epoch = (SELECT epoch FROM %[1]s.leader WHERE `+d.over()+` FOR UPDATE SKIP LOCKED) AND `+synchronous+` <> ''
+		     WHERE epoch = (SELECT epoch FROM %[1]s.leadership WHERE `+d.over()+` FOR UPDATE SKIP LOCKED) AND `+synchronous+` <> ''
 		    RETURNING epoch, id, since)
 		INSERT INTO %[1]s.terms (epoch, id, last, at) SELECT epoch, id, 0, since FROM taken
 		RETURNING epoch`), name, t.ID, d.term.Milliseconds()).Scan(&t.Epoch)
@@ -169,7 +169,7 @@ func (d *Database) Renew(ctx context.Context, t Term) error {
 	// It changes no key column, so it does not wait for the term's transactions, which hold
 	// FOR KEY SHARE.
 	result, err := d.lead.ExecContext(ctx, d.in(`
-		UPDATE %s.leader SET until = clock_timestamp() + $3 * interval '1 ms'
+		UPDATE %s.leadership SET until = clock_timestamp() + $3 * interval '1 ms'
 		 WHERE epoch = $1 AND id = $2 AND until > clock_timestamp()`), t.Epoch, t.ID, d.term.Milliseconds())
 	if err == nil {
 		var n int64
@@ -183,7 +183,7 @@ func (d *Database) Renew(ctx context.Context, t Term) error {
 // Resign ends a term, so that another member can lead at once.
 func (d *Database) Resign(ctx context.Context, t Term) error {
 	_, err := d.lead.ExecContext(ctx, d.in(`
-		UPDATE %s.leader SET until = clock_timestamp()
+		UPDATE %s.leadership SET until = clock_timestamp()
 		 WHERE epoch = $1 AND id = $2 AND until > clock_timestamp()`), t.Epoch, t.ID)
 	return d.failed(err, "giving up the lead")
 }
@@ -252,7 +252,7 @@ func (d *Database) Members(ctx context.Context) (s Membership, err error) {
 	var now int64
 	err = d.db.QueryRowContext(ctx, d.in(`
 		SELECT coalesce(name, ''), coalesce(epoch, 0), `+micros("since")+", coalesce("+d.over()+", true), "+spanned+`
-		  FROM (SELECT 1) AS one LEFT JOIN %s.leader ON true`)).
+		  FROM (SELECT 1) AS one LEFT JOIN %s.leadership ON true`)).
 		Scan(&s.Leader, &s.Epoch, &since, &s.Over, &from, &until, &now)
 	if err != nil {
 		return Membership{}, err
@@ -281,7 +281,7 @@ func (d *Database) look(ctx context.Context) error {
 	err := d.db.QueryRowContext(ctx, d.in(`
 		SELECT coalesce(epoch, 0), coalesce(id, ''), last, `+micros("at")+`,
 		       (SELECT last FROM %[1]s.terms WHERE epoch = $1 AND id = $2)
-		  FROM (SELECT 1) AS one LEFT JOIN (%[1]s.leader JOIN %[1]s.terms USING (epoch, id)) ON true`), before.Epoch, before.ID).
+		  FROM (SELECT 1) AS one LEFT JOIN (%[1]s.leadership JOIN %[1]s.terms USING (epoch, id)) ON true`), before.Epoch, before.ID).
 		Scan(&now.Epoch, &now.ID, &last, &at, &there)
 	if err != nil {
 		return err
@@ -297,7 +297,7 @@ func (d *Database) look(ctx context.Context) error {
 		WITH kept AS (
 		    SELECT coalesce(max(at), to_timestamp(0)) AS at, to_timestamp($3 / 1e6) AS known
 		      FROM %[1]s.terms WHERE epoch < $1 OR epoch = $1 AND id = $2)
-		UPDATE %[1]s.leader
+		UPDATE %[1]s.leadership
 		   SET lost_from = CASE WHEN lost_until > kept.at THEN least(lost_from, kept.at) ELSE kept.at END,
 		       lost_until = greatest(lost_until, clock_timestamp(), known), until = clock_timestamp()
 		  FROM kept
@@ -360,7 +360,7 @@ func Probe(ctx context.Context, p Postgres) (found Findings, err error) {
 	if err != nil || !found.Made || found.Missing != "" {
 		return found, d.failed(err, "looking at the journal")
 	}
-	if _, err := hasTables(ctx, place, readers); err != nil {
+	if _, err := schemaOf(ctx, place, readers); err != nil {
 		return found, d.failed(err, "looking at the journal")
 	}
 	found.Membership, err = d.Members(ctx)

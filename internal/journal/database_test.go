@@ -21,9 +21,9 @@ func TestDatabaseThatWasSetBack(t *testing.T) {
 	}{
 		{"not at all", "UPDATE %s.terms SET last = last", false},
 		{"within the term", "UPDATE %s.terms SET last = last - 1, at = at - interval '10 s'", true},
-		{"before the term", "UPDATE %s.leader SET epoch = 0, id = '', name = '', until = '-infinity'; DELETE FROM %[1]s.terms", true},
-		{"and another led since", `UPDATE %s.leader SET id = 'another''s'; DELETE FROM %[1]s.terms;
-			INSERT INTO %[1]s.terms SELECT epoch, id, 7, clock_timestamp() FROM %[1]s.leader`, true},
+		{"before the term", "UPDATE %s.leadership SET epoch = 0, id = '', name = '', until = '-infinity'; DELETE FROM %[1]s.terms", true},
+		{"and another led since", `UPDATE %s.leadership SET id = 'another''s'; DELETE FROM %[1]s.terms;
+			INSERT INTO %[1]s.terms SELECT epoch, id, 7, clock_timestamp() FROM %[1]s.leadership`, true},
 	} {
 		for _, who := range []string{"the leader", "a door", "whoever is about to lead", "one who comes back"} {
 			t.Run(tt.name+", seen by "+who, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestDatabaseThatWasSetBack(t *testing.T) {
 				}
 				seer := map[string]*Database{"the leader": a, "a door": b, "whoever is about to lead": b, "one who comes back": b}[who]
 				if who == "whoever is about to lead" && tt.lost {
-					c.change(t, "UPDATE %s.leader SET until = '-infinity'")
+					c.change(t, "UPDATE %s.leadership SET until = '-infinity'")
 				} else if s, err := seer.Members(t.Context()); err != nil || s.Over != tt.lost || s.Lost.Until.IsZero() == tt.lost {
 					t.Errorf("Members = %+v, %v; want that something is lost: %v", s, err, tt.lost)
 				}
@@ -107,7 +107,7 @@ func TestCommitsAreSynchronous(t *testing.T) {
 		do(t, server.Exec("ALTER DATABASE postgres SET synchronous_commit = "+database))
 		for _, role := range []string{"lazy", "postgres"} {
 			d := member(t, Postgres{URL: server.URLFor(role), Schema: role, Board: "a"}, time.Hour, 2*time.Second)
-			d.change(t, "UPDATE %s.leader SET until = '-infinity'")
+			d.change(t, "UPDATE %s.leadership SET until = '-infinity'")
 			j, _ := leads(t, d, "a")
 			var got string
 			err := j.write(t.Context(), func(tx *tx) error {
@@ -137,7 +137,7 @@ func TestCommitWithoutItsStandby(t *testing.T) {
 	}{{"pg_cancel_backend", true}, {"pg_cancel_backend", false}, {"pg_terminate_backend", false}} {
 		t.Run(fmt.Sprintf("%s, for long: %v", tt.end, !tt.back), func(t *testing.T) {
 			d := member(t, Postgres{URL: server.URL(), Schema: "dibs", Board: "a"}, time.Hour, 2*time.Second)
-			d.change(t, "UPDATE %s.leader SET until = '-infinity'")
+			d.change(t, "UPDATE %s.leadership SET until = '-infinity'")
 			j, led := leads(t, d, "a")
 			exec("ALTER SYSTEM SET synchronous_standby_names = 'gone'", "SELECT pg_reload_conf()")
 			defer exec("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")

@@ -25,6 +25,16 @@ type Journal struct {
 	readers *pool
 	bounds  atomic.Pointer[brake.Bounds]
 	lost    Span
+	found   int // the number of the schema that it had
+}
+
+// CarriedOver says in a line that Open carried the journal over from an older schema; empty if not.
+func (j *Journal) CarriedOver() string {
+	f, isFile := j.engine.(file)
+	if !isFile || j.found == 0 || j.found == Schema {
+		return ""
+	}
+	return fmt.Sprintf("the journal was carried over from schema %d to %d; a copy of the former one is at %s", j.found, Schema, f.former())
 }
 
 // Lost returns from when to when accepted things may be lost, as of when the journal was opened.

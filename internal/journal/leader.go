@@ -50,11 +50,11 @@ func (t *leader) end() { t.once.Do(func() { close(t.ended) }) }
 
 func (t *leader) away() error { return t.breaker.away() }
 
-// prepare reads how many transactions the term has. Dial has created the tables.
-func (t *leader) prepare(ctx context.Context, _ *writer, readers *pool, _ bool) (Span, error) {
+// prepare reads how many transactions the term has. Dial has created the tables, or Lead has carried them over.
+func (t *leader) prepare(ctx context.Context, _ *writer, readers *pool, _ int) (Span, error) {
 	var from, until sql.NullInt64
 	var now int64
-	err := readers.DB.QueryRowContext(ctx, fmt.Sprintf("SELECT last, %s FROM %s.leader JOIN %[2]s.terms USING (epoch, id) WHERE %[3]s", spanned, t.space, t.row())).
+	err := readers.DB.QueryRowContext(ctx, fmt.Sprintf("SELECT last, %s FROM %s.leadership JOIN %[2]s.terms USING (epoch, id) WHERE %[3]s", spanned, t.space, t.row())).
 		Scan(&t.last, &from, &until, &now)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Span{}, ErrDeposed
@@ -70,7 +70,7 @@ func (t *leader) begin(tx *tx) error {
 		return ErrDeposed
 	default:
 	}
-	current := fmt.Sprintf("FROM %s.leader JOIN %[1]s.terms USING (epoch, id) WHERE %[2]s AND last = %[3]d AND until > clock_timestamp() FOR KEY SHARE OF leader",
+	current := fmt.Sprintf("FROM %s.leadership JOIN %[1]s.terms USING (epoch, id) WHERE %[2]s AND last = %[3]d AND until > clock_timestamp() FOR KEY SHARE OF leadership",
 		t.space, t.row(), t.last)
 	if t.blind {
 		current = ""

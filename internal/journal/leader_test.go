@@ -162,7 +162,7 @@ func TestDeposed(t *testing.T) {
 				t.Fatalf("in a term of another: %v, %v", term, err)
 			}
 			// However busy the machine is, it had saved something before its term ran out.
-			do(t, errOf(a.db.ExecContext(t.Context(), a.in("UPDATE %s.leader SET until = clock_timestamp()"))))
+			do(t, errOf(a.db.ExecContext(t.Context(), a.in("UPDATE %s.leadership SET until = clock_timestamp()"))))
 			j, next := leads(t, b, "b")
 			if next.Epoch != led.Epoch+1 {
 				t.Errorf("epoch %d follows %d", next.Epoch, led.Epoch)
@@ -373,7 +373,7 @@ func TestTwoTermsOfOneEpoch(t *testing.T) {
 	a, b := member(t, p, time.Hour, 2*time.Second), member(t, p, time.Hour, 2*time.Second)
 	old, first := leads(t, a, "a")
 	// The standby never heard of a's term.
-	a.change(t, "UPDATE %s.leader SET epoch = 0, id = '', name = '', until = '-infinity'; DELETE FROM %[1]s.terms")
+	a.change(t, "UPDATE %s.leadership SET epoch = 0, id = '', name = '', until = '-infinity'; DELETE FROM %[1]s.terms")
 	j, second := leads(t, b, "b")
 	if first.Epoch != second.Epoch {
 		t.Fatalf("epochs %d and %d, want one", first.Epoch, second.Epoch)
@@ -395,9 +395,9 @@ func TestLeaderWhoseRowIsOdd(t *testing.T) {
 		name, change string
 		over         bool
 	}{
-		{"as it was", "UPDATE %s.leader SET name = name", false},
-		{"gone", "DELETE FROM %s.leader", true},
-		{"of a clock that is ahead", "UPDATE %s.leader SET until = clock_timestamp() + interval '2 hours'", true},
+		{"as it was", "UPDATE %s.leadership SET name = name", false},
+		{"gone", "DELETE FROM %s.leadership", true},
+		{"of a clock that is ahead", "UPDATE %s.leadership SET until = clock_timestamp() + interval '2 hours'", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := shared(t)

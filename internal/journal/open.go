@@ -49,8 +49,7 @@ func open(ctx context.Context, e engine) (_ *Journal, err error) {
 	if err := e.check(ctx, j.readers); err != nil {
 		return nil, j.failed(err, "checking the journal")
 	}
-	made, err := hasTables(ctx, e, j.readers)
-	if err != nil {
+	if j.found, err = schemaOf(ctx, e, j.readers); err != nil {
 		return nil, j.failed(err, "opening the journal")
 	}
 	if db, err = e.writes(); err != nil {
@@ -59,7 +58,7 @@ func open(ctx context.Context, e engine) (_ *Journal, err error) {
 	if j.writer, err = openWriter(ctx, db, e); err != nil {
 		return nil, j.failed(errors.Join(err, db.Close()), "opening the journal")
 	}
-	if j.lost, err = e.prepare(ctx, j.writer, j.readers, made); err != nil {
+	if j.lost, err = e.prepare(ctx, j.writer, j.readers, j.found); err != nil {
 		return nil, j.failed(err, "opening the journal")
 	}
 	if err := j.recover(ctx); err != nil {
@@ -156,7 +155,7 @@ func openToRead(path string) (*Journal, error) {
 		}
 		return nil, fmt.Errorf("looking at the journal: %w", err)
 	}
-	db, err := file(path).connect(0, url.Values{"mode": {"ro"}}, "busy_timeout(5000)", "query_only(1)")
+	db, err := file(path).connect(0, url.Values{"mode": {"ro"}}, "busy_timeout(5000)")
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +166,7 @@ func (j *Journal) inspect(ctx context.Context) (found Inspection, err error) {
 	if err := j.engine.check(ctx, j.readers); err != nil {
 		return found, err
 	}
-	if made, err := hasTables(ctx, j.engine, j.readers); err != nil || !made {
+	if number, err := schemaOf(ctx, j.engine, j.readers); err != nil || number == 0 {
 		return found, err
 	}
 	if found.Live, found.Marks, err = j.Live(ctx); err == nil {

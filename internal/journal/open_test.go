@@ -56,13 +56,12 @@ func TestOpenRefuses(t *testing.T) {
 		prepare prepare
 		want    []string // parts of the error
 	}{
-		"another schema": {
-			used("UPDATE meta SET value = 'of another version' WHERE key = 'schema'"),
-			[]string{"another schema", "the version of dibs that made it", "move it", "lost"},
+		"of a newer schema": {
+			used("UPDATE meta SET value = '7' WHERE key = 'schema'"), []string{"has schema 7", "knows schemas up to 2", "use the dibs that made it"},
 		},
-		"of a version that did not say which schema it has": {used("DELETE FROM meta WHERE key = 'schema'"), []string{"another schema", "move it"}},
+		"of no schema": {used("DELETE FROM meta WHERE key = 'schema'"), []string{"no journal of dibs", "move it"}},
 		"another program's": {
-			func(t *testing.T, path string) { runSQL(t, path, "CREATE TABLE bookmarks (url TEXT)") }, []string{"another schema", "move it"},
+			func(t *testing.T, path string) { runSQL(t, path, "CREATE TABLE bookmarks (url TEXT)") }, []string{"no journal of dibs", "move it"},
 		},
 		"not a database": {
 			func(t *testing.T, path string) { write(t, path, []byte(strings.Repeat("this is no journal\n", 1000))) },

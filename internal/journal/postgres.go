@@ -31,7 +31,7 @@ const (
 	adviceSilent    = "see that PostgreSQL runs, can be reached from here, and waits for no standby that is gone (synchronous_standby_names); everything goes on by itself when it answers"
 	adviceRefused   = "see what journal.postgres, journal.postgres_file or the PG variables say of user, password and database"
 	adviceReadOnly  = "it is a copy that cannot be written, or has been made read-only: have journal.postgres lead to the primary server"
-	adviceOther     = "use the version of dibs that made it, or set another journal.schema and start again (claims stay as Notion shows them; what is owed to Notion, messages and answers by key are lost)"
+	adviceOther     = "set another journal.schema"
 	adviceCrowded   = "make room, or raise the limit that PostgreSQL names"
 	adviceMany      = "raise max_connections, or the CONNECTION LIMIT of the role or the database: the leader has up to 10 connections, each other member up to 4"
 	adviceCancelled = "a statement_timeout of this role or database is too short, or somebody cancels statements: run ALTER ROLE … SET statement_timeout = 0 for dibs's role"
@@ -311,7 +311,6 @@ func (p *postgres) compiles() bool { return false }
 func (p *postgres) waiting(ctx context.Context) func() { return claim.Waiting(ctx) }
 
 func (p *postgres) numbers() bool            { return false }
-func (p *postgres) schema() string           { return postgresSchema() }
 func (p *postgres) foreign() string          { return adviceOther }
 func (p *postgres) writes() (*sql.DB, error) { return p.pool(1, p.patience, false), nil }
 func (p *postgres) reads() (*sql.DB, error)  { return p.pool(maxReaders, readPatience, true), nil }

@@ -22,7 +22,7 @@ import (
 // What to do about the ways in which a journal's file fails.
 const (
 	adviceDamaged    = "move it and the files beside it that begin with its name away, or put a copy from a backup there, and start again"
-	adviceSchema     = "use the version of dibs that made it, or move it and the files beside it that begin with its name away and start again (claims stay as Notion shows them; what is owed to Notion, messages and answers by key are lost)"
+	adviceForeign    = "move it and the files beside it that begin with its name away and start again, or set another state_dir"
 	adviceUnwritable = "make the directory and the files in it writable for this user, or set another state_dir"
 	adviceUnsafe     = "or set state_dir to a directory of this user's own"
 	adviceLocked     = "another process has it open; stop that one first"
@@ -58,8 +58,7 @@ func (file) fate(u *unsure) error            { return u }
 func (file) over() <-chan struct{}           { return nil }
 func (file) away() error                     { return nil } // a file can always be read
 
-func (file) schema() string  { return sqliteSchema }
-func (file) foreign() string { return adviceSchema }
+func (file) foreign() string { return adviceForeign }
 
 func (file) tables(ctx context.Context, readers *pool) (all, meta int, err error) {
 	err = readers.DB.QueryRowContext(ctx, "SELECT count(*), count(*) FILTER (WHERE type = 'table' AND name = 'meta') FROM sqlite_schema").Scan(&all, &meta)
@@ -126,8 +125,10 @@ func (f file) create() error {
 	return made.Close()
 }
 
-// prepare puts the file into WAL mode, which is permanent, and creates its tables.
-func (f file) prepare(ctx context.Context, w *writer, _ *pool, made bool) (Span, error) {
+// prepare puts the file into WAL mode, which is permanent, and creates its tables or carries them over.
+// That is one transaction: a process that is killed in it starts anew at its next start, with a new
+// copy.
+func (f file) prepare(ctx context.Context, w *writer, _ *pool, schema int) (Span, error) {
 	var mode string
 	err := w.outside(ctx, func(conn *sql.Conn) error {
 		return conn.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode)
@@ -138,10 +139,44 @@ func (f file) prepare(ctx context.Context, w *writer, _ *pool, made bool) (Span,
 	if mode != "wal" {
 		return Span{}, fmt.Errorf("%s: its file system cannot share memory between processes: set a state_dir on a local disk", f)
 	}
-	if made {
+	script := sqliteSchema
+	if schema > 0 {
+		script = ""
+		for _, step := range steps[schema-1:] {
+			script += step[0]
+		}
+	}
+	if script == "" {
 		return Span{}, nil
 	}
-	return Span{}, w.do(ctx, alone, func(tx *tx) error { return makeTables(ctx, tx, f, sqliteSchema) })
+	if schema > 0 {
+		if err := w.outside(ctx, func(conn *sql.Conn) error { return f.putAside(ctx, conn) }); err != nil {
+			return Span{}, fmt.Errorf("copying the journal before it is carried over to schema %d: %w", Schema, err)
+		}
+	}
+	return Span{}, w.do(ctx, alone, func(tx *tx) error { return makeTables(ctx, tx, script) })
+}
+
+// former is where a copy of the journal lies that was carried over to this program's schema.
+func (f file) former() string { return fmt.Sprintf("%s.before-%d", f, Schema) }
+
+// putAside writes a copy of the journal to former.
+func (f file) putAside(ctx context.Context, db executor) error {
+	unfinished := f.former() + ".new"
+	if err := os.Remove(unfinished); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Unmade(err)
+	}
+	copied, err := os.OpenFile(unfinished, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return Unmade(err)
+	}
+	if err := snapshot(ctx, db, copied); err != nil {
+		return err
+	}
+	if err := os.Rename(unfinished, f.former()); err != nil {
+		return Unmade(err)
+	}
+	return syncDirectory(filepath.Dir(string(f)))
 }
 
 // check reads the whole file.

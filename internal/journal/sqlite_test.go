@@ -192,14 +192,3 @@ func TestCompactBesideAReader(t *testing.T) {
 		t.Errorf("busy_timeout = %d, %v; want it as it was", timeout, err)
 	}
 }
-
-// A journal goes on being read after a remark on its schema was mended.
-func TestRemarksAreNoSchema(t *testing.T) {
-	const schema = "-- What agents say.\nCREATE TABLE said (\n    at INTEGER -- when\n);"
-	if fingerprint(schema) != fingerprint("CREATE TABLE said ( at INTEGER );\n-- That is all.") {
-		t.Error("another remark makes another schema")
-	}
-	if fingerprint(schema) == fingerprint("CREATE TABLE said ( at TEXT );") {
-		t.Error("another type makes the same schema")
-	}
-}

@@ -33,9 +33,7 @@ type store interface {
 	check(ctx context.Context, readers *pool) error
 	// tables counts the tables in the journal's place, and those of them named meta.
 	tables(ctx context.Context, readers *pool) (all, meta int, err error)
-	// schema returns the statements that create the tables.
-	schema() string
-	// foreign advises what to do about tables that another version of this program made.
+	// foreign advises what to do about tables that are not a journal's.
 	foreign() string
 
 	// explain adds the place and an advice to an error of the database. It alone tells errors

@@ -20,9 +20,9 @@ type engine interface {
 	// connect on first use.
 	reads() (*sql.DB, error)
 	writes() (*sql.DB, error)
-	// prepare runs before the first transaction. It creates the tables unless made is set, and
-	// returns in which time transactions may be lost.
-	prepare(ctx context.Context, w *writer, readers *pool, made bool) (lost Span, err error)
+	// prepare runs before the first transaction, on a journal with a schema of that number, 0 for none.
+	// It creates the tables or carries them over, and returns in which time transactions may be lost.
+	prepare(ctx context.Context, w *writer, readers *pool, schema int) (lost Span, err error)
 	// begin begins a transaction, and commit commits it. If commit fails with an *unsure,
 	// fate finds out whether the transaction was kept; it returns nil if so.
 	begin(tx *tx) error

@@ -356,7 +356,7 @@ func (tr *trial) run() {
 	}
 	tr.admits()
 	// The next one leads at once: a bubble does not wait for the database's clock.
-	tr.must(tr.database.Exec("UPDATE " + tr.space() + ".leader SET until = '-infinity'"))
+	tr.must(tr.database.Exec("UPDATE " + tr.space() + ".leadership SET until = '-infinity'"))
 	tr.afterwards()
 	tr.inspect()
 	tr.Logf("after %.0f s all was looked at, and %d requests were sent to Notion", time.Since(began).Seconds(), len(tr.requests))

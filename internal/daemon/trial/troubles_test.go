@@ -76,7 +76,7 @@ func (tr *trial) space() string { return "dibs_" + strings.ReplaceAll(tr.board, 
 func (tr *trial) admits() (s referee.Span, last bool) {
 	var from, until sql.NullInt64
 	const micros = "(extract(epoch FROM %s) * 1000000)::bigint"
-	err := ask(tr.database, fmt.Sprintf("SELECT "+micros+", "+micros+" FROM %s.leader", "lost_from", "lost_until", tr.space()), &from, &until)
+	err := ask(tr.database, fmt.Sprintf("SELECT "+micros+", "+micros+" FROM %s.leadership", "lost_from", "lost_until", tr.space()), &from, &until)
 	if err != nil {
 		tr.Error(err)
 	}

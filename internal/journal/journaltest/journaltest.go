@@ -76,7 +76,7 @@ func seize(ctx context.Context, p journal.Postgres) (*journal.Journal, error) {
 	}
 	defer shared.Close()
 	until := func(when string) error {
-		_, err := db.ExecContext(ctx, "UPDATE "+space(p)+".leader SET until = $1::text::timestamptz", when)
+		_, err := db.ExecContext(ctx, "UPDATE "+space(p)+".leadership SET until = $1::text::timestamptz", when)
 		return err
 	}
 	for {

@@ -68,7 +68,7 @@ BEGIN
 	END LOOP;
 	DELETE FROM %[1]s.meta WHERE key <> 'schema';
 	UPDATE %[1]s.fence SET last = 0;
-	UPDATE %[1]s.leader SET epoch = 0, name = '', since = NULL, until = '-infinity';
+	UPDATE %[1]s.leadership SET epoch = 0, name = '', since = NULL, until = '-infinity';
 	FOR name IN SELECT sequencename FROM pg_sequences WHERE schemaname = '%[1]s' LOOP
 		PERFORM setval(format('%[1]s.%%I', name)::regclass, 1, false);
 	END LOOP;

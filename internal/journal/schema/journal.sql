@@ -1,4 +1,5 @@
--- The schema of a journal, in SQLite's dialect; schema.go translates it for PostgreSQL.
+-- The schema of a journal, in SQLite's dialect; schema.go translates it for PostgreSQL. A change of it
+-- is a new number there, and a step that leads to it.
 --
 -- All other statements work in both. Only this file uses what SQLite alone has (STRICT,
 -- WITHOUT ROWID). An INTEGER PRIMARY KEY that an INSERT leaves out gets a number above all
@@ -7,7 +8,7 @@
 -- Times are milliseconds since 1970, 0 for none. A body is the thing itself, as JSON; the
 -- columns beside it are those that statements select by.
 
--- Values by key. Under "schema" is the fingerprint of this schema.
+-- Values by key. Under "schema" is the number of this schema, see schema.go.
 CREATE TABLE meta (
     key   TEXT PRIMARY KEY,
     value TEXT NOT NULL
@@ -246,14 +247,6 @@ CREATE TABLE names (
 CREATE UNIQUE INDEX names_session ON names (uid, session) WHERE session <> '';
 CREATE INDEX names_used ON names (used);
 CREATE INDEX names_nth ON names (uid, nth);
-
--- Nothing reads or writes it any more. It stays because journals of another schema are refused.
-CREATE TABLE history (
-    span   INTEGER NOT NULL,
-    start  INTEGER NOT NULL,
-    counts TEXT NOT NULL,
-    PRIMARY KEY (span, start)
-) STRICT, WITHOUT ROWID;
 
 -- What claims used of tokens and money (in millionths of a US dollar), as their agents reported, by
 -- the quarter of an hour in which they did: in every time zone, days begin with one.

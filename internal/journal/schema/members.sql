@@ -4,7 +4,7 @@
 -- The leader, or the last one: one row. Its key is the epoch, which changes only when a member
 -- takes the lead. The id is random: after a failover to a standby that lagged, an epoch can be
 -- given out twice.
-CREATE TABLE leader (
+CREATE TABLE leadership (
     epoch BIGINT PRIMARY KEY,
     id    TEXT COLLATE "C" NOT NULL,
     name  TEXT COLLATE "C" NOT NULL,
@@ -16,7 +16,7 @@ CREATE TABLE leader (
     lost_until TIMESTAMPTZ
 );
 
-CREATE UNIQUE INDEX leader_only ON leader ((true));
+CREATE UNIQUE INDEX leadership_only ON leadership ((true));
 
 -- The terms: each with the number of its last transaction, and when that was made.
 CREATE TABLE terms (

@@ -39,7 +39,7 @@ func TestJournalInPostgres(t *testing.T) {
 		w.finds("member", doctor.Warning, "south is away: it was seen last 3m", "start dibs at south")
 		w.finds("journal.clock", doctor.Warning, "ahead of this machine's") // the bubble's clock is in the year 2000
 
-		testkit.Must(w, s.Exec("UPDATE "+w.space()+".leader SET lost_from = now() - interval '1 minute', lost_until = now()"))
+		testkit.Must(w, s.Exec("UPDATE "+w.space()+".leadership SET lost_from = now() - interval '1 minute', lost_until = now()"))
 		w.finds("journal.lost", doctor.Warning, "set back", "may be lost")
 		standbys := func(names string) { // commits wait for them from then on
 			for _, statement := range []string{"ALTER SYSTEM SET synchronous_standby_names = '" + names + "'", "SELECT pg_reload_conf()"} {

@@ -1,0 +1,78 @@
+package journal
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// ErrExists says that a backup would overwrite a file.
+var ErrExists = errors.New("it exists already: name another file")
+
+// Backup writes a copy of the journal in the file at path to a new file, for this user alone, whether
+// or not a daemon has the journal open: the copy is the journal as of one moment. The new file is there
+// whole, and on the disk, or not at all. The error is ErrExists if there is a file already, and as for
+// Inspect.
+func Backup(ctx context.Context, path, to string) (err error) {
+	j, err := openToRead(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = j.failed(errors.Join(err, j.readers.Close()), "copying the journal") }()
+	if _, err := os.Lstat(to); err == nil {
+		return fmt.Errorf("%s: %w", to, ErrExists)
+	}
+	if err := j.engine.check(ctx, j.readers); err != nil {
+		return err
+	}
+	if number, err := schemaOf(ctx, j.engine, j.readers); err != nil || number == 0 {
+		return cmp.Or(err, fmt.Errorf("%s is empty: start the daemon first", path))
+	}
+	copied, err := os.CreateTemp(filepath.Dir(to), "."+filepath.Base(to)+".*")
+	if err != nil {
+		return fmt.Errorf("making the copy: %w", err)
+	}
+	defer os.Remove(copied.Name())
+	if err := snapshot(ctx, j.readers.DB, copied); err != nil {
+		return err
+	}
+	if err := os.Link(copied.Name(), to); errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s: %w", to, ErrExists)
+	} else if err != nil { // a file system without links
+		if err := os.Rename(copied.Name(), to); err != nil {
+			return err
+		}
+	}
+	return syncDirectory(filepath.Dir(to))
+}
+
+// executor runs statements: a database, or one connection of it.
+type executor interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// snapshot writes the SQLite database that db has open, as of one moment, into an empty file, and closes
+// the file. It is on the disk then.
+func snapshot(ctx context.Context, db executor, to *os.File) error {
+	_, err := db.ExecContext(ctx, "VACUUM INTO ?", to.Name())
+	if err == nil {
+		err = to.Sync()
+	}
+	return errors.Join(err, to.Close())
+}
+
+// syncDirectory makes a new name in a directory last.
+func syncDirectory(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	// Some file systems cannot sync directories.
+	_ = d.Sync()
+	return d.Close()
+}
