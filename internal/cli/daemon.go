@@ -140,12 +140,11 @@ func (a *app) clusterCommand() *cobra.Command {
 func (a *app) adoptCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "adopt",
-		Short: "Take the database of the journal as it is now for the right one",
-		Long: "Take the PostgreSQL database of the journal as it is now for the right one, for good: one that\n" +
-			"was emptied, restored to an older state, or set up anew. dibs grants nothing on such a\n" +
-			"database until its user, or root, says so: what was claimed, said and done since is not known any\n" +
-			"more. What is on the tasks' pages stays as it is until its lease is over. Do so only once no daemon\n" +
-			"with the newer database runs.",
+		Short: "Take the journal as it is now for the right one",
+		Long: "Take the journal as it is now for the right one, for good: one that was emptied, restored to an\n" +
+			"older state, or set up anew. dibs grants nothing on such a journal until its user, or root, says\n" +
+			"so: what was claimed, said and done since is not known any more. What is on the tasks' pages stays\n" +
+			"as it is until its lease is over. Do so only once no daemon with the newer journal runs.",
 		RunE: a.asking(func(cmd *cobra.Command, daemon *client.Client, _ []string) error {
 			c, err := client.Do(cmd.Context(), daemon, api.OpAdoptCluster, api.BareInput{Key: a.request})
 			if err != nil {
@@ -153,11 +152,13 @@ func (a *app) adoptCommand() *cobra.Command {
 			}
 			return a.print(c, func(w io.Writer) {
 				if *c.Adopted {
-					row(w, "adopted", "the database as it is now")
+					row(w, "adopted", "the journal as it is now")
 				} else {
-					row(w, "adopted", "nothing had to be: there is no doubt about the database")
+					row(w, "adopted", "nothing had to be: there is no doubt about the journal")
 				}
-				showCluster(w, c, time.Now())
+				if len(c.Members) > 0 {
+					showCluster(w, c, time.Now())
+				}
 			})
 		}),
 	}

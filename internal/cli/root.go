@@ -112,7 +112,7 @@ func (a *app) addCommands(root *cobra.Command) {
 			a.tryCommand(), a.demoCommand(), a.initCommand(), a.doctorCommand(), a.connectCommand(), a.notifyCommand(), a.webhookCommand(),
 		}},
 		{"Run the daemon:", []*cobra.Command{
-			a.serveCommand(), a.pauseCommand(), a.resumeCommand(), a.clusterCommand(), a.versionCommand(),
+			a.serveCommand(), a.pauseCommand(), a.resumeCommand(), a.backupCommand(), a.adoptCommand(), a.clusterCommand(), a.versionCommand(),
 		}},
 		{"For programs:", []*cobra.Command{
 			a.mcpCommand(), a.hookCommand(), a.skillCommand(), a.eventsCommand(), a.waitCommand(),

@@ -5,16 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
 
 	"dibs/config"
 	"dibs/internal/daemon"
+	"dibs/internal/journal"
 
 	"github.com/coreos/go-systemd/v22/activation"
 	systemd "github.com/coreos/go-systemd/v22/daemon"
@@ -86,6 +89,46 @@ func (a *app) runServe(cmd *cobra.Command, o serveOptions) error {
 		return d.Reload(c)
 	}
 	return managed(cmd.Context(), d, reloads, reload, log)
+}
+
+func (a *app) backupCommand() *cobra.Command {
+	var o serveOptions
+	cmd := &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Copy the journal",
+		Long: "Copy the daemon's journal into a new file, whether or not the daemon runs: what it must not forget,\n" +
+			"as of one moment. The file is there whole or not at all, and for this user alone. Put in the\n" +
+			"journal's place, the daemon stopped, it is the journal again. A journal in PostgreSQL is not copied\n" +
+			"by this command, which names the one that does.",
+		Example: "  dibs backup /var/backups/dibs.db",
+		Args:    arguments("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := config.Load(config.Options{File: a.config, Socket: a.socket, StateDir: o.stateDir})
+			if err != nil {
+				return err
+			}
+			if c.Journal.Shared() {
+				return usagef("the journal lies in PostgreSQL: copy it with pg_dump --schema '%s_*' --file %s", c.Journal.Schema, args[0])
+			}
+			path := filepath.Join(c.StateDir, journal.FileName)
+			err = journal.Backup(cmd.Context(), path, args[0])
+			if errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("there is no journal at %s: name its directory with --state-dir", path)
+			}
+			if err != nil {
+				return err
+			}
+			return a.print(backup{args[0], path}, func(w io.Writer) { row(w, "copied", clean(path)+" to "+clean(args[0])) })
+		},
+	}
+	o.add(cmd)
+	return cmd
+}
+
+// backup is the output of `backup --json`.
+type backup struct {
+	File    string `json:"file"`
+	Journal string `json:"journal"`
 }
 
 // managed runs a daemon and reports its state to the service manager.

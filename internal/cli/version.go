@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"dibs/internal/journal"
+
 	"github.com/spf13/cobra"
 )
 
@@ -19,6 +21,8 @@ var version, commit, date, tree string
 type build struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
+	// Schema is the number of the journal's schema: older journals are carried over to it.
+	Schema int `json:"schema"`
 	// Date is when the commit was made, in the form of RFC 3339.
 	Date string `json:"date,omitempty"`
 	// Tree says whether the sources were those of the commit: "clean", or "changed".
@@ -38,7 +42,7 @@ func thisBuild() build {
 		recorded[s.Key] = s.Value
 	}
 	return build{
-		Version: cmp.Or(version, info.Main.Version),
+		Version: cmp.Or(version, info.Main.Version), Schema: journal.Schema,
 		Commit:  cmp.Or(commit, recorded["vcs.revision"]),
 		Date:    cmp.Or(date, recorded["vcs.time"]),
 		Tree:    cmp.Or(tree, map[string]string{"false": "clean", "true": "changed"}[recorded["vcs.modified"]]),

@@ -96,7 +96,7 @@ func (n *node) doubted(cl api.Claim, open string) {
 			n.w.Errorf("a claim of %q: %v, want journal_unavailable, for nobody to try again soon", id, err)
 			continue
 		}
-		for _, part := range []string{string(cl.ID), string(cl.Task.ID), cl.Task.Title, cl.Agent, "dibs cluster adopt"} {
+		for _, part := range []string{string(cl.ID), string(cl.Task.ID), cl.Task.Title, cl.Agent, "dibs adopt"} {
 			if !strings.Contains(p.Detail, part) || strings.Contains(p.Detail, "\n") {
 				n.w.Errorf("it says %q, without %q", p.Detail, part)
 			}

@@ -40,6 +40,9 @@ func begin(ctx context.Context, p *process, s *shared, open func(context.Context
 	if d.journal, err = open(ctx); err != nil {
 		return nil, err
 	}
+	if carried := d.journal.CarriedOver(); carried != "" {
+		d.log.Info(carried)
+	}
 	// The log hears of facts from the first one on, and of the last ones once the journal is closed.
 	d.journal.Hear(d.lines.hear)
 	d.cleanup = append(d.cleanup, d.lines.close, d.journal.Close)

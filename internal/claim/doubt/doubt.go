@@ -27,7 +27,7 @@ const (
 )
 
 // adviceRestored is what to do about a doubt.
-const adviceRestored = "nothing is granted: see that no daemon with the newer database runs, then run dibs cluster adopt as the daemon's user"
+const adviceRestored = "nothing is granted: see that no daemon with the newer database runs, then run dibs adopt as the daemon's user"
 
 // Claims has the claims made by this daemon and those that share its journal. Its method is safe
 // for concurrent use.

@@ -360,7 +360,7 @@ func (s *standing) Collect(metrics chan<- prometheus.Metric) {
 		gauge(float64(c.Epoch), "cluster_epoch", "How many daemons have led so far, this one too; absent without journal.postgres.")
 		flag := map[bool]float64{true: 1}
 		gauge(flag[c.Away], "cluster_database_away", "Whether the database of the journal could not be asked just now: 1, and then nothing is accepted, or 0; absent without journal.postgres.")
-		gauge(flag[c.Doubted], "journal_doubted", "Whether the journal's database looks as if it was restored to an older state, or emptied: 1, until dibs cluster adopt, or 0; absent without journal.postgres.")
+		gauge(flag[c.Doubted], "journal_doubted", "Whether the journal's database looks as if it was restored to an older state, or emptied: 1, until dibs adopt, or 0; absent without journal.postgres.")
 	}
 	for _, b := range state.Outbox {
 		gauge(float64(b.Depth), "outbox_entries", "Log entries and, as claims, finished claims that Notion has yet to be told of.", "log", b.Log)

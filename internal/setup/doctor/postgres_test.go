@@ -52,7 +52,7 @@ func TestJournalInPostgres(t *testing.T) {
 
 		before := w.options.Daemon
 		stop := w.serve(&api.Status{Version: "test", PID: 7, Warnings: []string{}})
-		w.finds("journal.state", doctor.Error, "was restored", "dibs cluster adopt")
+		w.finds("journal.state", doctor.Error, "was restored", "dibs adopt")
 		stop()
 		w.options.Daemon = before
 		say("postgres://postgres:hunter2@127.0.0.1:1/postgres")
