@@ -43,10 +43,10 @@ func thisBuild() build {
 	}
 	return build{
 		Version: cmp.Or(version, info.Main.Version), Schema: journal.Schema,
-		Commit:  cmp.Or(commit, recorded["vcs.revision"]),
-		Date:    cmp.Or(date, recorded["vcs.time"]),
-		Tree:    cmp.Or(tree, map[string]string{"false": "clean", "true": "changed"}[recorded["vcs.modified"]]),
-		Go:      runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
+		Commit: cmp.Or(commit, recorded["vcs.revision"]),
+		Date:   cmp.Or(date, recorded["vcs.time"]),
+		Tree:   cmp.Or(tree, map[string]string{"false": "clean", "true": "changed"}[recorded["vcs.modified"]]),
+		Go:     runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
 	}
 }
 
