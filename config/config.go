@@ -24,34 +24,76 @@ import (
 // Config is the whole configuration. After [Load] paths are absolute, ids canonical, and
 // [Config.Validate] found no error.
 type Config struct {
-	Notion    Notion    `key:"notion"`
+	Notion Notion `key:"notion"`
+	// The databases: ids with or without dashes, or URLs. There is no default: dibs init writes
+	// them, and these are an example. If a database has several data sources, the key ending in
+	// _source gives the name or the id of the one to use; "" means that there is only one.
 	Databases Databases `key:"databases"`
 	Tasks     Tasks     `key:"tasks"`
-	// Agents lists who may claim; empty means any name.
+	// Who may claim. Empty: any name. Otherwise a list of names. A name may have uids, the ids of
+	// the users of this machine who may use it, and, where claimed_by is of type people or assignee
+	// is used, notion_user, the agent's Notion user. lead: true tells an agent of every finished
+	// task, see docs/inbox.md. max_per_agent replaces claim.max_per_agent; max_per_day is how many
+	// tasks all whom the name covers are granted in a day, together, and max_usd_per_day how much
+	// they may report to have spent before they get no more, see docs/brake.md and docs/usage.md. A
+	// * at the end of a name stands for all names with that prefix, for instance minted ones, see
+	// docs/names.md.
+	//
+	//	agents:
+	//	  - Sandman
+	//	  - name: agent-*
+	//	    max_per_agent: 1
+	//	    max_per_day: 20
+	//	    max_usd_per_day: 20
+	//	  - name: Oracle
+	//	    uids: [1000, 1001]
+	//	    lead: true
+	//	    notion_user: 6794760a-1f15-45cd-9c65-0dfe42f5135a
 	Agents []Agent `key:"agents"`
 	Claim  Claim   `key:"claim"`
-	Limits Limits  `key:"limits"`
-	Inbox  Inbox   `key:"inbox"`
-	// Notify lists who is told where people are wanted.
-	Notify   []Receiver `key:"notify"`
-	Cluster  Cluster    `key:"cluster"`
-	Sync     Sync       `key:"sync"`
-	Webhook  Webhook    `key:"webhook"`
-	Schedule Schedule   `key:"schedule"`
-	Events   Events     `key:"events"`
-	Journal  Journal    `key:"journal"`
-	// Socket is the path of the daemon's socket.
+	// How the limits of a day (max_per_day of agents) are counted.
+	Limits Limits `key:"limits"`
+	// What agents should react to, see docs/inbox.md.
+	Inbox Inbox `key:"inbox"`
+	// Who is told, outside of Notion, where people are wanted, see docs/notify.md. Each receiver has
+	// one of url (an address to POST to), url_file (a file with nothing but the address) and command
+	// (run by sh). on: ask (an agent asks a question), block (a task stands still until a person
+	// acts), review (work waits for a decision), lost (an agent lost its task); all without it.
+	// form: slack, text or json; without it, slack for Slack's incoming webhooks, else text, as ntfy
+	// takes it. insecure: true allows http to other machines. dibs notify test tries them.
+	//
+	//	notify:
+	//	  - url_file: slack-webhook
+	//	  - url: https://ntfy.sh/a-name-that-nobody-guesses
+	//	    on: [ask, block]
+	//	  - command: notify-send dibs "$DIBS_TEXT"
+	Notify []Receiver `key:"notify"`
+	// How the other daemons on a shared journal reach this one, see journal.postgres.
+	Cluster Cluster `key:"cluster"`
+	Sync    Sync    `key:"sync"`
+	// Notion can post to an address of yours what has changed, within seconds; dibs webhook says
+	// how.
+	Webhook Webhook `key:"webhook"`
+	// The schedule of regular work: @every DURATION, or five cron fields.
+	Schedule Schedule `key:"schedule"`
+	Events   Events   `key:"events"`
+	Journal  Journal  `key:"journal"`
+	// The daemon's socket. Default: $XDG_RUNTIME_DIR/dibs/dibs.sock, or dibs.sock in state_dir if
+	// that variable is not set; where that is longer than a socket's path may be, 103 bytes, one in
+	// /run/user or /tmp. Commands without the daemon's variables find it by its state_dir.
 	Socket string `key:"socket"`
 	// SocketByDefault is set if nothing names Socket. It is not a key.
 	SocketByDefault bool
-	// SocketGroup is the group, by name or number, that may use the socket, too; empty means only
-	// the daemon's user. The group and mode of a socket that systemd opens are set in its unit;
-	// SocketGroup should name the same group.
+	// A group, by name or number, whose members may use the socket, too: its mode is then 0660
+	// instead of 0600. List agents with their uids, or any member may claim under any name. If
+	// systemd opens the socket, its unit sets the group; set it here as well, for the doctor.
 	SocketGroup string `key:"socket_group"`
-	// SocketUser is the user, by name or number, whose daemon clients accept on the socket; empty
-	// means any user who may have put the socket there. The daemon ignores it.
+	// The user, by name or number, whose daemon agents and people expect on the socket. Commands
+	// accept no other user's except root's, which listens for systemd. Empty: the caller, root, or
+	// the owner of a directory that only they could have put there; this suffices unless the socket
+	// is in a directory such as /tmp.
 	SocketUser string `key:"socket_user"`
-	// StateDir is the directory of what the daemon must not forget.
+	// What the daemon must not forget. Default: $XDG_STATE_HOME/dibs (~/.local/state/dibs).
 	StateDir string  `key:"state_dir"`
 	Metrics  Metrics `key:"metrics"`
 	Log      Log     `key:"log"`
@@ -59,40 +101,68 @@ type Config struct {
 
 // Notion says how to reach Notion.
 type Notion struct {
+	// The token of the Notion connection that the databases are shared with. It is better kept out
+	// of this file: set NOTION_TOKEN (or DIBS_NOTION_TOKEN), or token_file.
 	Token Secret `key:"token"`
 	// TokenOrigin is the configuration file if Token comes from it. It is not a key.
 	TokenOrigin string
-	// TokenFile is a file with nothing but the token.
+	// A file with nothing but the token, readable by its owner only. A path here and below may begin
+	// with ~/; a relative path begins in this file's folder.
 	TokenFile string `key:"token_file"`
-	BaseURL   string `key:"base_url"`
-	// Insecure allows sending the token unencrypted to a BaseURL with http.
-	Insecure bool          `key:"insecure"`
-	Rate     float64       `key:"rate"` // requests per second, on average
-	Burst    int           `key:"burst"`
-	Timeout  time.Duration `key:"timeout"` // of one request
-	// Comments adds the reasons for which agents block or fail tasks to their pages as comments.
+	// https, or http to this machine. No user or password in it.
+	BaseURL string `key:"base_url"`
+	// true allows http to other machines: anybody in between can then read the token.
+	Insecure bool `key:"insecure"`
+	// Requests per second on average. Notion allows 180 per minute (3 per second), and 600 (10 per
+	// second) in Business and Enterprise workspaces.
+	Rate float64 `key:"rate"`
+	// How many requests may be sent at once after a quiet time: 2 or more, and at most half a
+	// minute's worth, because a burst counts against the same minute.
+	Burst int `key:"burst"`
+	// How long one request may take.
+	Timeout time.Duration `key:"timeout"`
+	// true adds the reason for which an agent blocks or fails a task to the task's page as a
+	// comment, too, signed with the agent's name; --mention names somebody in it. The connection
+	// needs the capabilities to read and to insert comments, and to read user information for
+	// --mention.
 	Comments bool `key:"comments"`
 }
 
 // Databases are the ids of the databases, in canonical form or empty, and the name or id of the
 // data source of each; empty if there is only one.
 type Databases struct {
-	Tasks         string `key:"tasks"`
-	TasksSource   string `key:"tasks_source"`
+	// The shared queue.
+	Tasks       string `key:"tasks"`
+	TasksSource string `key:"tasks_source"`
+	// Agent Task Log: one entry per finished piece of work.
 	TaskLog       string `key:"task_log"`
 	TaskLogSource string `key:"task_log_source"`
+	// Mesh Communication Log: claim attempts, messages between agents.
 	MeshLog       string `key:"mesh_log"`
 	MeshLogSource string `key:"mesh_log_source"`
 }
 
 // Tasks maps the protocol's names to those of the tasks database.
 type Tasks struct {
+	// The names of the tasks database's properties. The last eight are optional: "" means that the
+	// database has no such property.
 	Properties Properties `key:"properties"`
-	Statuses   Statuses   `key:"statuses"`
+	// The database's names for the statuses. Tasks with any other status cannot be claimed. These
+	// names, and those of the priorities, are understood wherever dibs asks for one, and shown.
+	Statuses Statuses `key:"statuses"`
+	// The database's names for the priorities, in any case: a name, or a list of names, such as low:
+	// [Niedrig, Irgendwann]. A task with another priority, or with none, is offered last.
 	Priorities Priorities `key:"priorities"`
-	// Fields are further properties of the tasks database to show and to filter by.
+	// Further properties of the tasks database, by name and of any type, to show with every task and
+	// to filter by: --where "Sprint=42".
+	//
+	//	fields: [Sprint, Area, Done when]
 	Fields []string `key:"fields"`
-	// Only lists conditions, NAME=VALUE each: agents are offered the tasks that meet all of them.
+	// Which tasks agents may have at all: those that meet all of these conditions. NAME is a
+	// property, a checkbox is true or false, and one value of a list is enough. Every other task is
+	// not_offered.
+	//
+	//	only: ["Area=Agents", "Ready=true"]
 	Only []string `key:"only"`
 }
 
@@ -106,10 +176,17 @@ type Properties struct {
 	Priority            string `key:"priority"`
 	DependsOn           string `key:"depends_on"`
 	Note                string `key:"note"`
-	Assignee            string `key:"assignee"`
-	Done                string `key:"done"`
-	SubItems            string `key:"sub_items"`
-	DoneWhen            string `key:"done_when"`
+	// A column of people that dibs reads and never writes. Whoever is in it has the task, and agents
+	// cannot claim it. If an agent's Notion user is in it, see notion_user, that agent may.
+	Assignee string `key:"assignee"`
+	// A checkbox. Where it is ticked the task is COMPLETED, whatever its status says. dibs ticks it
+	// with the status.
+	Done string `key:"done"`
+	// The relation that lists a task's sub-items, such as Notion's "Sub-item". A task is ready when
+	// all of its sub-items are finished.
+	SubItems string `key:"sub_items"`
+	// A text that says when a task is done. An agent is given it with the task.
+	DoneWhen string `key:"done_when"`
 }
 
 // Statuses are the database's names for the protocol's statuses.
@@ -119,7 +196,8 @@ type Statuses struct {
 	Blocked    string `key:"blocked"`
 	Completed  string `key:"completed"`
 	Cancelled  string `key:"cancelled"`
-	// Review and Failed are optional: empty means that the database has no such status.
+	// Two optional statuses. review: where dibs review puts finished work until a person decides.
+	// failed: where dibs fail puts a task; "" means blocked.
 	Review string `key:"review"`
 	Failed string `key:"failed"`
 }
@@ -173,81 +251,111 @@ const (
 
 // Claim sets the timing and the limits of claims.
 type Claim struct {
-	Timeout time.Duration `key:"timeout"` // of a lease, unless the task sets its own
-	// WriteWindow is the time after its read within which a claim write must be answered.
+	// How long a claim lasts without being renewed, for tasks without claim_timeout_minutes: whole
+	// minutes.
+	Timeout time.Duration `key:"timeout"`
+	// How soon after its read a claim write must be answered.
 	WriteWindow time.Duration `key:"write_window"`
-	// Settle is the wait between a claim write and the read that verifies it.
-	Settle   time.Duration `key:"settle"`
-	Override Override      `key:"override"`
-	// Exclusive says that this daemon is the only claimer.
-	Exclusive   bool          `key:"exclusive"`
-	MaxPerAgent int           `key:"max_per_agent"` // tasks an agent may hold at a time; 0 is any number
-	MaxLifetime time.Duration `key:"max_lifetime"`  // of a claim, all renewals together
-	// MaxAttempts is how often a task may fail, or its claim become stale, before it becomes
-	// BLOCKED; 0 means any number of times.
-	MaxAttempts int     `key:"max_attempts"`
-	Breaker     Breaker `key:"breaker"`
-	// Todos refuses to complete a task while its page has to-dos that are not ticked.
+	// The wait between the write and the read that verifies it. It must be longer than write_window:
+	// that keeps two claimers from both winning.
+	Settle time.Duration `key:"settle"`
+	// Which stale claims may be overridden: any, or open_only for those on OPEN tasks only; then the
+	// sweep reopens IN_PROGRESS tasks.
+	Override Override `key:"override"`
+	// true says that only this daemon ever claims from this database. Only then may settle be
+	// shorter than write_window; with settle: 0s a claim is verified by the answer to its write
+	// alone, which saves the wait and a request. With journal.postgres this always applies, and
+	// settle and exclusive have no effect.
+	Exclusive bool `key:"exclusive"`
+	// How many tasks an agent may hold at a time. 0: any number.
+	MaxPerAgent int `key:"max_per_agent"`
+	// The longest life of a claim, including renewals.
+	MaxLifetime time.Duration `key:"max_lifetime"`
+	// A task that has failed, or whose claim has become stale, this many times becomes BLOCKED, with
+	// the history in its note. 0: any number of times.
+	MaxAttempts int `key:"max_attempts"`
+	// That many claims in a row that fail, are blocked or go stale within that time, whoever's they
+	// are, pause all grants for a while; then one task is let through, and its end decides. 0:
+	// never. See docs/brake.md.
+	Breaker Breaker `key:"breaker"`
+	// true: a task cannot be completed while its page has to-dos that are not ticked, nor while
+	// Notion cannot be asked. That costs a request for each completion.
 	Todos bool `key:"todos"`
-	// Review says whether completed work is put up for review instead.
+	// always puts whatever an agent completes up for review instead: a person decides. It needs a
+	// status for that, tasks.statuses.review. asked: only what the agent itself puts up.
 	Review Review `key:"review"`
 }
 
 // Inbox sets how triggers reach agents.
 type Inbox struct {
-	// Visibility is how long a taken trigger may stay unacknowledged before it is delivered again.
+	// A trigger that was taken and not acknowledged for this long is delivered again.
 	Visibility time.Duration `key:"visibility"`
-	// Comments is the shortest time between two reads of the comments on a held task.
+	// How often comments on a held task are read at most, while its agent polls.
 	Comments time.Duration `key:"comments"`
-	// Offer is how long an offer waits for an answer before it is withdrawn.
+	// An offer without an answer for this long is withdrawn.
 	Offer time.Duration `key:"offer"`
 }
 
 // Sync configures the mirror.
 type Sync struct {
-	Interval time.Duration `key:"interval"` // between two syncs
-	// Waiting replaces Interval, if shorter, while somebody waits for what people do in Notion.
+	// How often the local copy of the tasks is updated. After an hour without an agent it is once a
+	// minute.
+	Interval time.Duration `key:"interval"`
+	// How often while somebody waits for what people do in Notion: next --wait, poll, a stream of
+	// events, a board in front of somebody. At most every ninth request goes there, and only as long
+	// as claims and logs leave enough of them.
 	Waiting time.Duration `key:"waiting"`
-	// KeepFinished is how long finished tasks stay in the mirror after their last edit.
+	// How long finished tasks stay in it after their last edit. A finished task stays longer while
+	// an unfinished one depends on it.
 	KeepFinished time.Duration `key:"keep_finished"`
 }
 
 // Webhook says where Notion's webhooks are heard.
 type Webhook struct {
-	// Listen is an address and a port; empty means nowhere.
+	// Where the daemon listens for that, such as 127.0.0.1:7332 behind a tunnel or a proxy. Empty:
+	// nowhere.
 	Listen string `key:"listen"`
-	// Path is the only path there that is answered.
+	// The only path that is answered.
 	Path string `key:"path"`
 }
 
 // Schedule holds cron specifications.
 type Schedule struct {
-	Sweep    string `key:"sweep"`
+	// Reopens tasks whose claim is stale.
+	Sweep string `key:"sweep"`
+	// Reads the whole tasks database again.
 	FullSync string `key:"full_sync"`
 }
 
 // Events configures the record of events for agents.
 type Events struct {
-	Keep time.Duration `key:"keep"` // how long an event can be read
+	// How long agents can read past events of tasks and claims.
+	Keep time.Duration `key:"keep"`
 }
 
 // Journal configures the journal: where it is, and how long it is kept.
 type Journal struct {
-	// Keep is how long ended claims, facts whose log entries were delivered, and the answers to
-	// requests with an idempotency key are kept.
+	// How far back dibs log goes, and how long a repeated request with the same idempotency key gets
+	// the same answer. Claims that are held and entries that a log is owed are kept as long as
+	// necessary.
 	Keep time.Duration `key:"keep"`
-	// Postgres is the address of a PostgreSQL database for the journal, as libpq takes it;
-	// PostgresFile is a file with nothing but that. Without either, the journal is a file in the
-	// state directory.
-	Postgres     Secret `key:"postgres"`
+	// Where the journal is: "" is a file in state_dir. Otherwise the address of a PostgreSQL
+	// database (14 or newer), as libpq takes it:
+	// postgres://dibs@db.example.com/dibs?sslmode=verify-full. The PG… variables and the password
+	// file supply missing parts. Several machines that name the same database share a board: one
+	// leads, and another takes over when it dies.
+	Postgres Secret `key:"postgres"`
+	// A file with nothing but that address, readable by its owner only.
 	PostgresFile string `key:"postgres_file"`
-	// Schema begins the name of the journal's schema in that database.
+	// The beginning of the name of the journal's schema there. The id of the tasks database follows,
+	// so that boards can share a database.
 	Schema string `key:"schema"`
 }
 
 // Metrics says where the metrics are served besides GET /metrics on the socket.
 type Metrics struct {
-	// Listen is a loopback address and a port; empty means nowhere.
+	// The address of GET /metrics for Prometheus, besides the socket: a loopback address and a port,
+	// such as 127.0.0.1:9464. Empty: on the socket only.
 	Listen string `key:"listen"`
 }
 
@@ -379,14 +487,14 @@ func (r Receiver) Address(log *slog.Logger) (*url.URL, error) {
 
 // Breaker pauses all grants if many tasks in a row fail, are blocked or go stale.
 type Breaker struct {
-	Failures int           `key:"failures"` // that many; 0 is never
-	Within   time.Duration `key:"within"`   // in that time
-	Pause    time.Duration `key:"pause"`    // for that long
+	Failures int           `key:"failures"`
+	Within   time.Duration `key:"within"`
+	Pause    time.Duration `key:"pause"`
 }
 
 // Limits says how the limits of a day are counted.
 type Limits struct {
-	// Zone is the IANA name of the time zone whose midnight ends a day; empty is the machine's.
+	// The IANA time zone whose midnight ends a day, such as Europe/Berlin. Empty: the machine's.
 	Zone string `key:"zone"`
 }
 
@@ -404,11 +512,11 @@ func (l Limits) Location() (*time.Location, error) {
 
 // Cluster says how the other daemons on a shared journal reach this one, see journal.postgres.
 type Cluster struct {
-	// Name is this member's name; empty for the machine's.
+	// This member's name, different from the others'. Empty: the machine's name.
 	Name string `key:"name"`
-	// Listen is the address for the other members, such as :7331; empty for a free port at the
-	// address by which this machine reaches PostgreSQL. If they need another address, it is
-	// Advertise.
+	// The address for the other members, such as 10.0.0.1:7331 or :7331. Empty: a free port at the
+	// address by which this machine reaches PostgreSQL. If they must use another address, such as
+	// that of a tunnel, set advertise.
 	Listen    string `key:"listen"`
 	Advertise string `key:"advertise"`
 }
@@ -426,7 +534,9 @@ func (j Journal) ReadPostgres(log *slog.Logger) (Secret, error) {
 
 // Log configures the daemon's log.
 type Log struct {
-	Level  string `key:"level"`
+	// debug, info, warn or error
+	Level string `key:"level"`
+	// text or json
 	Format string `key:"format"`
 }
 
