@@ -34,6 +34,8 @@ type Card struct {
 	Agents []Name `json:"agents,omitempty"`
 	// Databases are the ids of its log databases, by their keys in the configuration.
 	Databases map[string]string `json:"databases,omitempty"`
+	// Schema is the number of the journal's schema that its program makes; 0 for 1, which did not say.
+	Schema int `json:"schema,omitempty"`
 }
 
 // DatabasesError says that a member has other databases than the others.

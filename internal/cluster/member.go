@@ -184,7 +184,7 @@ func (m *Member) say(ctx context.Context, said *time.Time) error {
 
 func (m *Member) introduce(ctx context.Context) error {
 	m.mu.Lock()
-	card := Card{Address: m.address, Certificate: m.key.Leaf.Raw, Agents: m.agents, Databases: m.logs}
+	card := Card{Address: m.address, Certificate: m.key.Leaf.Raw, Agents: m.agents, Databases: m.logs, Schema: journal.Schema}
 	m.mu.Unlock()
 	body, err := json.Marshal(card)
 	if err != nil {
@@ -316,8 +316,25 @@ func (m *Member) vacant(ctx context.Context) error {
 	}
 }
 
-// try takes the lead if nobody leads. It returns the new term, or a zero one.
+// older returns a member with an older program that was there within the last term: the journal stays
+// as that program can use it.
+func (m *Member) older() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.peers {
+		if p.Name != m.name && p.Schema < journal.Schema && m.asked.Sub(p.Seen) < journal.LeadTerm {
+			return p.Name
+		}
+	}
+	return ""
+}
+
+// try takes the lead if nobody leads, and a journal that is to be carried over is used by no older
+// member. It returns the new term, or a zero one.
 func (m *Member) try(ctx context.Context) (journal.Term, error) {
+	if m.database.Schema() < journal.Schema && m.older() != "" {
+		return journal.Term{}, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, beat)
 	defer cancel()
 	return m.database.Lead(ctx, m.name)

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"dibs/internal/claim"
@@ -24,7 +26,13 @@ type Database struct {
 	db *sql.DB
 	// lead is for the term alone, so that nobody's questions delay its renewal.
 	lead *sql.DB
+	// schema is the number of the journal's schema as of the last look at it.
+	schema atomic.Int64
 }
+
+// Schema returns the number of the journal's schema, as of the last look at it: another one than the
+// constant until Lead carries it over, or where a newer member did.
+func (d *Database) Schema() int { return int(d.schema.Load()) }
 
 // Dial checks that the database is usable, and creates the journal's tables if they are
 // missing.
@@ -47,20 +55,89 @@ func dial(ctx context.Context, p *postgres) (_ *Database, err error) {
 	defer time.AfterFunc(p.quiet, func() {
 		p.log.Warn("the journal's database keeps this daemon waiting", claim.AttrReason, p.place+": "+adviceSilent)
 	}).Stop()
-	readers := &pool{DB: d.db, store: p}
-	if err := p.check(ctx, readers); err != nil {
+	if err := p.check(ctx, &pool{DB: d.db, store: p}); err != nil {
 		return nil, err
 	}
-	number, err := schemaOf(ctx, p, readers)
+	number, err := d.readSchema(ctx)
 	if err == nil && number == 0 {
-		err = d.make(ctx)
+		if err = d.make(ctx); err == nil {
+			d.schema.Store(Schema)
+		}
 	}
 	return d, err
 }
 
+// readSchema looks at the number of the journal's schema, 0 for none. With a newer one than this
+// program's this member is a door.
+func (d *Database) readSchema(ctx context.Context) (int, error) {
+	number, err := schemaOf(ctx, d, &pool{DB: d.db, store: d})
+	if newer, ok := errors.AsType[*NewerError](err); ok {
+		if number, err = newer.Number, nil; d.Schema() != number {
+			d.log.Warn("this daemon does not lead: a newer one has carried the journal over; install its version here, too", "schema", number, "known", Schema)
+		}
+	}
+	if err == nil {
+		d.schema.Store(int64(number))
+	}
+	return number, err
+}
+
+// carryOver carries the journal over to this program's schema if nobody leads, and reports whether it
+// has that schema now. The caller makes sure that no member with an older program is there.
+func (d *Database) carryOver(ctx context.Context) (bool, error) {
+	number, err := d.readSchema(ctx)
+	if err != nil || number >= Schema {
+		return number == Schema, err
+	}
+	if number == 0 {
+		return false, fmt.Errorf("%s: its tables are gone", d)
+	}
+	script := ""
+	for _, step := range steps[number-1:] {
+		script += inPostgres(step[0]) + step[1]
+	}
+	err = d.exclusively(ctx, func(conn *sql.Conn) error {
+		var meanwhile string
+		err := conn.QueryRowContext(ctx, d.in("SELECT value FROM %s.meta WHERE key = '"+metaSchema+"'")).Scan(&meanwhile)
+		if now, _ := strconv.Atoi(meanwhile); err != nil || now > number {
+			return err
+		}
+		// A leader's transactions lock its row.
+		var vacant bool
+		err = conn.QueryRowContext(ctx, fmt.Sprintf(`
+			WITH vacant AS (SELECT 1 FROM %[1]s WHERE %[2]s FOR UPDATE SKIP LOCKED)
+			SELECT (EXISTS (SELECT FROM vacant) OR NOT EXISTS (SELECT FROM %[1]s)) AND %[3]s <> ''`, d.leadership(), d.over(), synchronous)).Scan(&vacant)
+		if err != nil || !vacant {
+			return err
+		}
+		return makeTables(ctx, &tx{store: d.postgres, conn: conn}, "SET LOCAL search_path = "+d.space+";\n"+script)
+	})
+	if err != nil {
+		return false, err
+	}
+	if after, err := d.readSchema(ctx); err != nil || after != Schema {
+		return false, err
+	}
+	d.log.Info(fmt.Sprintf("the journal was carried over from schema %d to %d", number, Schema))
+	return true, nil
+}
+
+// leadership names the leader's table, which has another name and fewer columns in schema 1.
+func (d *Database) leadership() string {
+	if d.Schema() == 1 {
+		return d.space + ".leader"
+	}
+	return d.space + ".leadership"
+}
+
 // make creates the tables. Of several members that do so at once, one creates them; the others
 // wait for it.
-func (d *Database) make(ctx context.Context) (err error) {
+func (d *Database) make(ctx context.Context) error {
+	return d.exclusively(ctx, func(conn *sql.Conn) error { return d.makeOn(ctx, conn) })
+}
+
+// exclusively runs a change of the tables in a transaction. Of several members one does so at a time.
+func (d *Database) exclusively(ctx context.Context, change func(*sql.Conn) error) (err error) {
 	db := d.pool(1, making, true)
 	defer db.Close()
 	conn, err := db.Conn(ctx)
@@ -77,6 +154,10 @@ func (d *Database) make(ctx context.Context) (err error) {
 		_, ended := run(conn, map[bool]string{true: "COMMIT", false: "ROLLBACK"}[err == nil])
 		err = errors.Join(err, ended)
 	}()
+	return change(conn)
+}
+
+func (d *Database) makeOn(ctx context.Context, conn *sql.Conn) error {
 	var there bool
 	if err := conn.QueryRowContext(ctx, "SELECT to_regclass($1) IS NOT NULL", d.space+".meta").Scan(&there); err != nil || there {
 		return err
@@ -88,7 +169,7 @@ func (d *Database) make(ctx context.Context) (err error) {
 	if !there { // this user may lack the right to create the schema: an administrator may have
 		script = "CREATE SCHEMA " + d.space + ";\n" + script
 	}
-	err = makeTables(ctx, &tx{store: d.postgres, conn: conn}, script)
+	err := makeTables(ctx, &tx{store: d.postgres, conn: conn}, script)
 	if failure, ok := errors.AsType[*pgconn.PgError](err); ok && failure.Code == "42501" {
 		return fmt.Errorf("%s: the user %s may make no tables there: have an administrator run: CREATE SCHEMA IF NOT EXISTS %s; ALTER SCHEMA %[3]s OWNER TO %[2]s;", d, pgx.Identifier{d.config.User}.Sanitize(), d.space)
 	}
@@ -121,6 +202,9 @@ func (d *Database) over() string {
 // still open.
 func (d *Database) Lead(ctx context.Context, name string) (t Term, err error) {
 	defer func() { err = d.failed(err, "taking the lead") }()
+	if can, err := d.carryOver(ctx); err != nil || !can {
+		return Term{}, err
+	}
 	if err := d.look(ctx); err != nil {
 		return Term{}, err
 	}
@@ -149,6 +233,7 @@ func (d *Database) Lead(ctx context.Context, name string) (t Term, err error) {
 		    UPDATE %s.leadership
 		       SET epoch = epoch + 1, id = $2, name = $1, since = clock_timestamp(), until = clock_timestamp() + $3 * interval '1 ms'
 		     WHERE epoch = (SELECT epoch FROM %[1]s.leadership WHERE `+d.over()+` FOR UPDATE SKIP LOCKED) AND `+synchronous+` <> ''
+		       AND EXISTS (SELECT FROM %[1]s.meta WHERE key = '`+metaSchema+`' AND value = '`+strconv.Itoa(Schema)+`')
 		    RETURNING epoch, id, since)
 		INSERT INTO %[1]s.terms (epoch, id, last, at) SELECT epoch, id, 0, since FROM taken
 		RETURNING epoch`), name, t.ID, d.term.Milliseconds()).Scan(&t.Epoch)
@@ -245,14 +330,22 @@ type Membership struct {
 // call, and notes in it what may be lost.
 func (d *Database) Members(ctx context.Context) (s Membership, err error) {
 	defer func() { err = d.failed(err, "reading who leads") }()
-	if err := d.look(ctx); err != nil {
+	if d.Schema() != Schema {
+		if _, err := d.readSchema(ctx); err != nil {
+			return Membership{}, err
+		}
+	}
+	lost := spanned
+	if d.Schema() == 1 {
+		lost = "NULL::bigint, NULL::bigint, " + micros("clock_timestamp()")
+	} else if err := d.look(ctx); err != nil {
 		return Membership{}, err
 	}
 	var since, from, until sql.NullInt64
 	var now int64
-	err = d.db.QueryRowContext(ctx, d.in(`
-		SELECT coalesce(name, ''), coalesce(epoch, 0), `+micros("since")+", coalesce("+d.over()+", true), "+spanned+`
-		  FROM (SELECT 1) AS one LEFT JOIN %s.leadership ON true`)).
+	err = d.db.QueryRowContext(ctx, `
+		SELECT coalesce(name, ''), coalesce(epoch, 0), `+micros("since")+", coalesce("+d.over()+", true), "+lost+`
+		  FROM (SELECT 1) AS one LEFT JOIN `+d.leadership()+` ON true`).
 		Scan(&s.Leader, &s.Epoch, &since, &s.Over, &from, &until, &now)
 	if err != nil {
 		return Membership{}, err

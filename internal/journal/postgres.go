@@ -41,8 +41,8 @@ const (
 	// oldest is the first PostgreSQL version that is supported, in the form of
 	// server_version_num.
 	oldest = 140000
-	// leadTerm is how long a term lasts unless it is renewed.
-	leadTerm = 8 * time.Second
+	// LeadTerm is how long a term lasts unless it is renewed.
+	LeadTerm = 8 * time.Second
 	// patience is how long the leader waits for an answer of the server. The server in turn
 	// aborts a transaction that is idle for as long.
 	patience = 2 * time.Second
@@ -136,7 +136,7 @@ func newPostgres(p Postgres) (*postgres, error) {
 	made := &postgres{
 		config: config, space: p.Schema + "_" + board, memory: memory{path: p.Memory},
 		place: fmt.Sprintf("the database %q on %s", config.Database, config.Host),
-		term:  leadTerm, patience: patience, quiet: quiet, log: cmp.Or(p.Log, slog.New(slog.DiscardHandler)),
+		term:  LeadTerm, patience: patience, quiet: quiet, log: cmp.Or(p.Log, slog.New(slog.DiscardHandler)),
 	}
 	made.memory.recall(made.space)
 	return made, nil
