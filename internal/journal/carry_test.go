@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bufio"
 	"context"
 	"database/sql"
 	"fmt"
@@ -167,7 +168,7 @@ func TestCarriedOver(t *testing.T) {
 
 	ctx := t.Context()
 	holds, _, err := j.Live(ctx)
-	testkit.Check(t, err)
+	testkit.Must(t, err)
 	states := make(map[string]claim.State)
 	for _, h := range holds {
 		states[h.Agent] = h.State
@@ -179,19 +180,19 @@ func TestCarriedOver(t *testing.T) {
 		t.Errorf("live claims: %v", states)
 	}
 	state, err := j.Brake(ctx)
-	testkit.Check(t, err)
+	testkit.Must(t, err)
 	offers, err := j.Offers(ctx)
-	testkit.Check(t, err)
+	testkit.Must(t, err)
 	questions, err := j.Questions(ctx)
-	testkit.Check(t, err)
+	testkit.Must(t, err)
 	reservations, err := j.Reservations(ctx)
-	testkit.Check(t, err)
+	testkit.Must(t, err)
 	if len(state.Pauses) != 1 || len(offers) != 1 || len(questions) != 1 || len(reservations) != 2 {
 		t.Errorf("pauses %v, offers %v, questions %v, reservations %v", state.Pauses, offers, questions, reservations)
 	}
 	// Of three messages one is acknowledged, one taken, and one neither.
 	got, err := j.TakeTriggers(ctx, inbox.Take{Agent: "Sandman", Taker: "new", Now: time.Now(), At: time.Now(), Visibility: 1000 * time.Hour})
-	testkit.Check(t, err)
+	testkit.Must(t, err)
 	texts := make([]string, 0, len(got))
 	for _, trigger := range got {
 		texts = append(texts, trigger.Text)
@@ -200,7 +201,7 @@ func TestCarriedOver(t *testing.T) {
 		t.Errorf("messages: %q", texts)
 	}
 	var key, print string
-	testkit.Check(t, f.raw.QueryRowContext(ctx, "SELECT key, fingerprint FROM "+f.prefix+"requests WHERE key = 'complete-1'").Scan(&key, &print))
+	testkit.Must(t, f.raw.QueryRowContext(ctx, "SELECT key, fingerprint FROM "+f.prefix+"requests WHERE key = 'complete-1'").Scan(&key, &print))
 	answer, err := j.BeginRequest(ctx, os.Getuid(), key, print, time.Now())
 	if err != nil || answer == nil || !strings.Contains(string(answer.Body), "it is done") {
 		t.Errorf("the answer to a request of before: %v, %v", answer, err)
@@ -226,6 +227,7 @@ func TestCarryVictim(t *testing.T) {
 	}
 	at(t, place).open(t.Context())
 	fmt.Println("carried over")
+	select {}
 }
 
 // A program that is killed while it carries a journal over, at any moment, has carried over all or
@@ -235,20 +237,37 @@ func TestKilledWhileCarriedOver(t *testing.T) {
 	whole := formerOf(t, 1)
 	whole.open(t.Context())
 	want := len(whole.rows(t))
-	for after, alive := time.Duration(0), true; alive; after += 7 * time.Millisecond {
+	steps := 12
+	if whole.prefix != "" {
+		steps = 5 // a term has to end in each
+	}
+	// kill kills a process after a time, and returns how long it would have taken, if it was done.
+	kill := func(t *testing.T, after time.Duration) (took time.Duration) {
 		f := formerOf(t, 1)
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCarryVictim$")
 		cmd.Env = append(os.Environ(), carryEnv+"="+f.place)
-		out := new(strings.Builder)
-		cmd.Stdout = out
-		testkit.Check(t, cmd.Start())
-		time.Sleep(after)
-		testkit.Check(t, cmd.Process.Kill())
+		out, err := cmd.StdoutPipe()
+		testkit.Must(t, err)
+		began := time.Now()
+		testkit.Must(t, cmd.Start())
+		timer := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
+		for lines := bufio.NewScanner(out); took == 0 && lines.Scan(); {
+			if lines.Text() == "carried over" {
+				took = time.Since(began)
+			}
+		}
+		if timer.Stop() {
+			_ = cmd.Process.Kill()
+		}
 		_ = cmd.Wait()
-		alive = !strings.Contains(out.String(), "carried over")
 		f.open(t.Context())
 		if got := len(f.rows(t)); got != want {
 			t.Errorf("killed after %v: %d rows, want %d", after, got, want)
 		}
+		return took
+	}
+	took := kill(t, time.Minute)
+	for i := range steps {
+		t.Run(fmt.Sprint(i), func(t *testing.T) { kill(t, took*time.Duration(i)/time.Duration(steps)) })
 	}
 }
