@@ -20,6 +20,7 @@ import (
 
 	"dibs/internal/cluster"
 	"dibs/internal/journal"
+	"dibs/internal/testkit"
 	"dibs/internal/testkit/pgtest"
 )
 
@@ -35,6 +36,27 @@ func join(t *testing.T, s *pgtest.Server, name, dir string) (*cluster.Member, er
 		Database: database, Name: name, Dir: dir,
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
+}
+
+// A journal of an older program stays as it is until no member with one was there for a term.
+func TestOlderMember(t *testing.T) {
+	s := pgtest.Run(t)
+	script, err := os.ReadFile("../../fixtures/journals/1/postgres.sql")
+	testkit.Must(t, err)
+	const space = "dibs_2f835e812bbb81b69700e18108a40b1f"
+	testkit.Must(t, s.Exec(string(script)))
+	testkit.Must(t, s.Exec("UPDATE "+space+".leader SET until = now(); INSERT INTO "+space+".members VALUES ('old', '{}', now() - interval '5 s')"))
+	database, err := journal.Dial(t.Context(), journal.Postgres{URL: s.URL(), Schema: "dibs", Board: strings.TrimPrefix(space, "dibs_")})
+	testkit.Must(t, err)
+	defer database.Close()
+	m, err := cluster.New(t.Context(), cluster.Config{Database: database, Name: "new", Dir: t.TempDir(), Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	testkit.Must(t, err)
+	go m.Run(t.Context())
+	began := time.Now()
+	term, err := m.Lead(t.Context(), false)
+	if took := time.Since(began); err != nil || term.Epoch() == 0 || took < time.Second {
+		t.Errorf("it leads after %v: %v", took, err)
+	}
 }
 
 // mustJoin has the member listen and run, too.

@@ -271,3 +271,47 @@ func TestKilledWhileCarriedOver(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) { kill(t, took*time.Duration(i)/time.Duration(steps)) })
 	}
 }
+
+// While an older program leads, a newer one is a door to it, and changes nothing. Once it has carried the
+// journal over, no older one leads again.
+func TestOlderLeader(t *testing.T) {
+	if pgtest.URL() == "" {
+		t.Skip("this is about PostgreSQL")
+	}
+	f := formerOf(t, 1)
+	run := func(statement string) error {
+		_, err := f.raw.ExecContext(t.Context(), strings.ReplaceAll(statement, "leader", f.prefix+"leader"))
+		return err
+	}
+	testkit.Must(t, run("UPDATE leader SET epoch = 7, name = 'old', since = now(), until = now() + interval '1 hour'"))
+	d := member(t, Postgres{URL: pgtest.URL(), Schema: f.place, Board: formerBoard}, 2*time.Hour, 2*time.Second)
+	term, err := d.Lead(t.Context(), "new")
+	if err != nil || term.Epoch != 0 || d.Schema() != 1 {
+		t.Errorf("the lead: %+v, %v, of schema %d", term, err, d.Schema())
+	}
+	if now, err := d.Members(t.Context()); err != nil || now.Leader != "old" || now.Epoch != 7 || now.Over {
+		t.Errorf("who leads: %+v, %v", now, err)
+	}
+	testkit.Must(t, run("UPDATE leader SET until = now()"))
+	if term, err = d.Lead(t.Context(), "new"); err != nil || term.Epoch != 8 || d.Schema() != Schema {
+		t.Errorf("the lead: %+v, %v, of schema %d", term, err, d.Schema())
+	}
+	if run("UPDATE leader SET epoch = epoch + 1, name = 'old'") == nil {
+		t.Error("a program of before can take the lead")
+	}
+}
+
+// A program that meets a journal of a newer one does not lead, whether it was there before or not.
+func TestNewerJournal(t *testing.T) {
+	p := shared(t)
+	before := member(t, p, time.Second, 2*time.Second)
+	before.change(t, fmt.Sprintf("UPDATE %%s.meta SET value = '%d' WHERE key = 'schema'", Schema+1))
+	for name, d := range map[string]*Database{"before": before, "after": member(t, p, time.Second, 2*time.Second)} {
+		if term, err := d.Lead(t.Context(), name); err != nil || term.Epoch != 0 || d.Schema() != Schema+1 {
+			t.Errorf("%s: %+v, %v, of schema %d", name, term, err, d.Schema())
+		}
+		if _, err := d.Members(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
