@@ -271,7 +271,7 @@ var (
 	OpWebhook      = op[struct{}, Webhook](Operation{Name: "webhook", Method: http.MethodGet, Path: "/v1/webhook", Summary: "The address for Notion's webhooks, and the token to enter there"})
 	OpRenewWebhook = op[BareInput, Webhook](Operation{Name: "renewWebhook", Meter: ByOwner, Method: http.MethodPost, Path: "/v1/webhook/renew", Summary: "Forget the token of the webhooks, so that Notion may send another"})
 	OpCluster      = op[struct{}, Cluster](Operation{Name: "cluster", Method: http.MethodGet, Path: "/v1/cluster", Summary: "The daemons that work as one with this one"})
-	OpAdoptCluster = op[BareInput, Cluster](Operation{Name: "adoptCluster", Meter: ByOwner, Method: http.MethodPost, Path: "/v1/cluster/adopt", Summary: "Take the database of the journal as it is now for the right one"})
+	OpAdoptCluster = op[BareInput, Cluster](Operation{Name: "adoptCluster", Meter: ByOwner, Method: http.MethodPost, Path: "/v1/cluster/adopt", Summary: "Take the journal as it is now for the right one"})
 )
 
 // change is an operation on one claim.

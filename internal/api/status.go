@@ -146,7 +146,7 @@ type ClusterStatus struct {
 	Epoch  int64  `json:"epoch" doc:"How many have led so far"`
 	Since  Time   `json:"since,omitzero" doc:"Since when the leader does"`
 
-	LastError string `json:"last_error,omitempty" doc:"Why nothing is granted now; absent if there is no doubt about the database"`
+	LastError string `json:"last_error,omitempty" doc:"Why nothing is granted now; absent if there is no doubt about the journal"`
 }
 
 // Cluster lists the daemons that share a journal.

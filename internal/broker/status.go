@@ -108,7 +108,7 @@ func (b *Broker) Cluster(ctx context.Context, who Caller, _ *struct{}) (api.Clus
 // AdoptCluster accepts the journal as it is now. The error is a *ForbiddenError, or, without a
 // cluster, an *InvalidError.
 func (b *Broker) AdoptCluster(ctx context.Context, who Caller, _ *api.BareInput) (api.Cluster, error) {
-	if err := who.owner("may say that the database is right"); err != nil {
+	if err := who.owner("may say that the journal is right"); err != nil {
 		return api.Cluster{}, err
 	}
 	if b.cluster == nil {

@@ -252,10 +252,10 @@ func (d *leader) hasHeld(ctx context.Context, used notion.Choice) error {
 	return nil
 }
 
-// knowBot asks Notion who this daemon is to it, until that has been answered once. Only the check of
-// a shared journal and webhooks need to know.
+// knowBot asks Notion who this daemon is to it, until that has been answered once. The check of the
+// journal and webhooks need to know.
 func (d *leader) knowBot(ctx context.Context) {
-	if d.shared == nil && d.hookListen == nil || d.notion.KnownBot() != "" && (d.shared == nil || d.doubt.Bot() != "") {
+	if d.doubt.Bot() != "" {
 		return
 	}
 	ctx, cancel := context.WithTimeoutCause(notion.Impatient(ctx), connectWait, errConnect)
@@ -265,7 +265,5 @@ func (d *leader) knowBot(ctx context.Context) {
 		d.log.Debug("who this daemon is to Notion is not known yet", claim.AttrError, err)
 		return
 	}
-	if d.shared != nil {
-		d.doubt.SetBot(bot)
-	}
+	d.doubt.SetBot(bot)
 }

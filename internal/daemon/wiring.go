@@ -193,7 +193,7 @@ func (d *leader) build(ctx context.Context, logs map[claim.Log]wording.Writer, d
 		Inbox: broker.InboxConfig{Inbox: led, Listen: d.listener.listen, Visibility: d.config.Inbox.Visibility, Offer: d.config.Inbox.Offer},
 		Past:  led, Daemon: reporter{d},
 		Agents: agentsOf(d.config), Names: led, Fields: d.config.Tasks.Selectable(), Words: d.tasks.Words(), Comments: remarks, Pages: pages{d.notion},
-		Creations: creation.New(d.journal, d.tasks, d.mirror.Observe, d.log), Cluster: d.cluster(), Log: d.log,
+		Creations: creation.New(d.journal, d.tasks, d.mirror.Observe, d.log), Cluster: members{d}, Log: d.log,
 	})
 	d.server = server.New(server.Options{
 		Broker: d.broker, Journal: d.journal, Log: d.log, Version: d.version,
@@ -228,8 +228,7 @@ func settle(c config.Config) time.Duration {
 }
 
 // openDoubt starts the check whether this journal's daemon is alone on the board, and whether the
-// database of a shared journal was restored from a backup. A journal of the daemon's own needs no
-// check of the latter: it lies in the state directory with everything else.
+// journal was restored from a backup.
 func (d *leader) openDoubt(ctx context.Context) (err error) {
 	c := doubt.DoubtConfig{
 		Claims: d.claimer, Policy: d.claimer.Policy(), Storage: d.journal, Clock: d.notion, Log: d.log,
@@ -259,14 +258,6 @@ func (d *leader) openReceivers(ctx context.Context) error {
 		}))
 	}
 	return d.journal.SetReceivers(ctx, wants)
-}
-
-// cluster returns the members for the broker; nil without a shared journal.
-func (d *leader) cluster() broker.Cluster {
-	if d.shared == nil {
-		return nil
-	}
-	return members{d}
 }
 
 // machines returns the members' machines; nil without a shared journal.
@@ -443,16 +434,18 @@ func (f finisher) Finish(ctx context.Context, id claim.ID, end claim.Finish) (cl
 // members implements broker.Cluster on the leader of a shared journal.
 type members struct{ *leader }
 
-// Members returns the members, and why nothing is granted, if so.
-func (m members) Members(ctx context.Context) (api.Cluster, error) {
-	c, err := m.shared.Members(ctx)
+// Members returns the members, none without a shared journal, and why nothing is granted, if so.
+func (m members) Members(ctx context.Context) (c api.Cluster, err error) {
+	if m.shared != nil {
+		c, err = m.shared.Members(ctx)
+	}
 	if why := m.doubt.Why(); why != nil {
 		c.LastError = why.Error()
 	}
 	return c, err
 }
 
-// Adopt ends the doubt for good: the database counts as the journal's, as it is.
+// Adopt ends the doubt for good: the journal counts as it is.
 func (m members) Adopt(ctx context.Context, by string) (api.Cluster, error) {
 	why := m.doubt.Why()
 	adopted, err := m.doubt.Adopt(ctx)
@@ -460,7 +453,7 @@ func (m members) Adopt(ctx context.Context, by string) (api.Cluster, error) {
 		return api.Cluster{}, err
 	}
 	if adopted {
-		m.log.Warn("the journal's database was adopted as it is", claim.AttrBy, by, claim.AttrReason, why)
+		m.log.Warn("the journal was adopted as it is", claim.AttrBy, by, claim.AttrReason, why)
 		m.broker.Changed() // waiters may claim again
 	}
 	c, err := m.Members(ctx)

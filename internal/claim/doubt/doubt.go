@@ -27,7 +27,7 @@ const (
 )
 
 // adviceRestored is what to do about a doubt.
-const adviceRestored = "nothing is granted: see that no daemon with the newer database runs, then run dibs adopt as the daemon's user"
+const adviceRestored = "nothing is granted: see that no daemon with the newer journal runs, then run dibs adopt as the daemon's user"
 
 // Claims has the claims made by this daemon and those that share its journal. Its method is safe
 // for concurrent use.
@@ -36,7 +36,7 @@ type Claims interface {
 	Find(context.Context, claim.ID) (claim.Hold, error)
 }
 
-// Doubt notices that the journal's database was restored to an older state, or emptied. Such a
+// Doubt notices that the journal was restored to an older state, or emptied. Such a
 // journal does not know claims that the board shows, or has them in an older state. So it cannot be
 // trusted about what is held, owed, or done. A claim of another origin that was made since the journal
 // began is a stranger's, a daemon's with a journal of its own. A Doubt is safe for concurrent use.
@@ -165,7 +165,7 @@ func (d *Doubt) Why() error {
 	if d.reason == nil {
 		return nil
 	}
-	return &claim.JournalError{Err: fmt.Errorf("the journal's database was restored to an older state, or emptied: %q (%s) shows claim %s of %s, %s; %s",
+	return &claim.JournalError{Err: fmt.Errorf("the journal was restored to an older state, or emptied: %q (%s) shows claim %s of %s, %s; %s",
 		d.reason.Title, d.reason.Task, d.reason.Claim, d.reason.Agent, d.reason.What, adviceRestored)}
 }
 
@@ -328,7 +328,7 @@ func (d *Doubt) raise(ctx context.Context, s *evidence) {
 	if d.reason == nil {
 		d.reason = s
 		defer func() {
-			d.Log.Error("nothing is granted: the journal's database was restored to an older state, or emptied", claim.AttrReason, d.Why())
+			d.Log.Error("nothing is granted: the journal was restored to an older state, or emptied", claim.AttrReason, d.Why())
 		}()
 	}
 	text, err := json.Marshal(d.reason)

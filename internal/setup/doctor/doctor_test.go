@@ -463,7 +463,7 @@ func (w *world) serve(status *api.Status, tasks ...api.Task) (stop func()) {
 		case "/v1/tasks":
 			answer = api.Tasks{Tasks: tasks}
 		case "/v1/cluster":
-			answer = api.Cluster{ClusterStatus: api.ClusterStatus{LastError: "the journal's database was restored"}, Members: []api.Member{}}
+			answer = api.Cluster{ClusterStatus: api.ClusterStatus{LastError: "the journal was restored"}, Members: []api.Member{}}
 		}
 		testkit.OK(w, json.NewEncoder(rw).Encode(answer))
 	})}

@@ -328,7 +328,7 @@ func (e *examination) sharedJournal(ctx context.Context) {
 		return
 	}
 	if c, err := client.Do(ctx, e.Daemon, api.OpCluster, struct{}{}); err == nil && c.LastError != "" {
-		e.problem("journal.state", c.LastError, "dibs adopt, once no daemon with the newer database runs; or restore a newer copy")
+		e.problem("journal.state", c.LastError, "dibs adopt, once no daemon with the newer journal runs; or restore a newer copy")
 	}
 }
 
