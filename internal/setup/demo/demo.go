@@ -68,6 +68,7 @@ type demo struct {
 	client *client.Client
 	print  *printer
 	link   func() string // the link that opens the board in the browser
+	opened chan struct{} // closed once somebody has opened it
 	began  time.Time
 
 	mu       sync.Mutex
@@ -135,8 +136,8 @@ func Run(ctx context.Context, o Options) (err error) {
 	return d.bye(ctx)
 }
 
-// bye says what to try next. On a terminal it keeps the board in the browser open until a key is
-// pressed.
+// bye says what to try next. A board that somebody has opened in the browser stays until ctx ends. On a
+// terminal it can be opened until a key is pressed.
 func (d *demo) bye(ctx context.Context) error {
 	w := d.Out
 	if d.JSON {
@@ -149,11 +150,22 @@ Try next:
   %[1]s try next --agent Sandman     claim a task there
   %[1]s init --parent URL            begin on a page in Notion
 `, dibs)
-	if d.Terminal == nil {
-		return nil
+	select {
+	case <-d.opened:
+	default:
+		if d.Terminal == nil {
+			return nil
+		}
+		fmt.Fprintf(w, "\nThe board is open in the browser until you press a key:\n  %s\n", d.link())
+		if pressed, err := d.Terminal.anyKey(ctx.Done(), d.opened); err != nil || pressed {
+			return err
+		}
 	}
-	fmt.Fprintf(w, "\nThe board is open in the browser until you press a key:\n  %s\n", d.link())
-	return d.Terminal.anyKey(ctx.Done())
+	if ctx.Err() == nil {
+		fmt.Fprintln(w, "\nThe board stays open in the browser until you press Ctrl-C.")
+		<-ctx.Done()
+	}
+	return nil
 }
 
 // crew has the names of the agents.
@@ -298,9 +310,31 @@ func (d *demo) underWay() bool {
 	})
 }
 
+// summaries say what was done, by the titles of the demo's tasks.
+var summaries = map[string]string{
+	"Fix login redirect loop on Safari":                     "The callback works without the cookie now; a test covers it from all four entry pages.",
+	"Add retry with backoff to the billing webhook":         "Five tries from one second on, then the dead letter queue. Tested against a service that restarts.",
+	"Write the migration for account time zones":            "The column is there, nullable. It ran on staging in 40 seconds.",
+	"Backfill account time zones":                           "Filled in from the billing country, 500 accounts at a time; 212 have none and keep UTC.",
+	"Show times in the account's own zone":                  "Web and e-mail use the account's zone, UTC where there is none.",
+	"Profile the slow project list":                         "Nine tenths of the 2.4 seconds go into one sort without an index.",
+	"Add the index that the profile calls for":              "Built concurrently; p95 of the list went from 2.4 s to 180 ms.",
+	"Draft the October release notes":                       "From 31 merged pull requests: four features, nine fixes.",
+	"Replace the deprecated date picker":                    "All four pages use the new one; the old package is gone.",
+	"Add keyboard shortcuts to the board":                   "j, k, enter and escape work, and a list of them opens with ?.",
+	"Document the export API":                               "A page with a curl example for each of the six endpoints.",
+	"Translate the onboarding e-mails into German":          "Five texts, with Sie throughout.",
+	"Send the German onboarding e-mails to new sign-ups":    "Behind onboarding_de, which is on for staff.",
+	"Rotate the staging certificates":                       "New ones until November of next year; a reminder is set.",
+	"Remove the feature flags that are on for everybody":    "Fourteen flags and 620 lines are gone.",
+	"Collect ideas for the autumn hack week":                "Eleven ideas on one page, with a name beside each.",
+	"Publish the new privacy page":                          "It is out, with the reviewed agreement.",
+	"Get the legal review of the data processing agreement": "Counsel has two changes; both are in.",
+}
+
 // finish completes a task.
 func (d *demo) finish(ctx context.Context, agent string, cl api.Claim) error {
-	_, err := client.Do(ctx, d.client, api.OpComplete, api.On(string(cl.ID), "", api.CompleteRequest{Agent: agent, Summary: "Done in the demo."}))
+	_, err := client.Do(ctx, d.client, api.OpComplete, api.On(string(cl.ID), "", api.CompleteRequest{Agent: agent, Summary: cmp.Or(summaries[cl.Task.Title], "Done in the demo.")}))
 	refused, isRefused := errors.AsType[*api.Problem](err)
 	switch {
 	case isRefused && refused.Code == api.CodeClaimLost:
@@ -417,11 +451,14 @@ func (d *demo) show(ctx context.Context) (link string, closed func(), err error)
 	b := board.New(board.Options{Daemon: d.client, User: "a visitor of the demo"})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var serving sync.WaitGroup
+	d.opened = make(chan struct{})
+	var first sync.Once
 	serving.Go(func() { b.Serve(ctx, l) })
 	serving.Go(func() {
 		for {
 			select {
 			case <-b.Entered():
+				first.Do(func() { close(d.opened) })
 				d.print.line("board", "the link was used; for another browser: %s", b.Link(base))
 			case <-ctx.Done():
 				return

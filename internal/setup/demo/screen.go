@@ -239,11 +239,11 @@ func (s *screen) styled(style ansi.Style, text string) string {
 	return style.Styled(text)
 }
 
-// anyKey waits until a key is pressed, or done is closed.
-func (t Terminal) anyKey(done <-chan struct{}) error {
+// anyKey waits until a key is pressed, which it reports, or one of the channels is closed.
+func (t Terminal) anyKey(done, opened <-chan struct{}) (bool, error) {
 	was, err := term.MakeRaw(int(t.In.Fd()))
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer term.Restore(int(t.In.Fd()), was)
 	keys := make([]byte, 64) // one key may be several bytes
@@ -253,7 +253,7 @@ func (t Terminal) anyKey(done <-chan struct{}) error {
 		}
 		// What was typed before was not meant for this, but for a wish to end.
 		if n, err := t.In.Read(keys); err != nil || bytes.ContainsAny(keys[:n], "q\x03") {
-			return nil
+			return true, nil
 		}
 	}
 	pressed := make(chan struct{})
@@ -263,9 +263,11 @@ func (t Terminal) anyKey(done <-chan struct{}) error {
 	}()
 	select {
 	case <-pressed:
+		return true, nil
 	case <-done:
+	case <-opened:
 	}
-	return nil
+	return false, nil
 }
 
 // Options configures the demo.
