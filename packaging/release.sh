@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a release into dist/, all that is published of it:
 #
-#   release.sh v1.2.3
+#   release.sh v1.2.3        # or 1.2.3
 #
 #   dibs_v1.2.3_OS_ARCH.tar.gz       archives for Linux and macOS on amd64 and arm64
 #   dibs_v1.2.3_linux_ARCH.deb, .rpm packages
@@ -21,6 +21,7 @@ fail() {
   exit "${2:-1}"
 }
 VERSION=${1:-}
+[[ $VERSION != [0-9]* ]] || VERSION=v$VERSION
 number='(0|[1-9][0-9]*)'
 [ $# = 1 ] || fail "name the release to make, such as v1.2.3" 2
 [[ $VERSION =~ ^v$number\.$number\.$number(-[0-9A-Za-z]+(\.[0-9A-Za-z]+)*)?$ ]] ||
