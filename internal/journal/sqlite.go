@@ -179,6 +179,32 @@ func (f file) putAside(ctx context.Context, db executor) error {
 	return syncDirectory(filepath.Dir(string(f)))
 }
 
+// executor runs statements: a database, or one connection of it.
+type executor interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// snapshot writes the SQLite database that db has open, as of one moment, into an empty file, and closes
+// the file. It is on the disk then.
+func snapshot(ctx context.Context, db executor, to *os.File) error {
+	_, err := db.ExecContext(ctx, "VACUUM INTO ?", to.Name())
+	if err == nil {
+		err = to.Sync()
+	}
+	return errors.Join(err, to.Close())
+}
+
+// syncDirectory makes a new name in a directory last.
+func syncDirectory(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	// Some file systems cannot sync directories.
+	_ = d.Sync()
+	return d.Close()
+}
+
 // check reads the whole file.
 func (f file) check(ctx context.Context, readers *pool) error {
 	// The first finding is enough; it may have several lines.
