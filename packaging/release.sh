@@ -21,7 +21,7 @@ fail() {
   exit "${2:-1}"
 }
 VERSION=${1:-}
-[[ $VERSION != [0-9]* ]] || VERSION=v$VERSION
+[[ ! $VERSION =~ ^[0-9]+\. ]] || VERSION=v$VERSION
 number='(0|[1-9][0-9]*)'
 [ $# = 1 ] || fail "name the release to make, such as v1.2.3" 2
 [[ $VERSION =~ ^v$number\.$number\.$number(-[0-9A-Za-z]+(\.[0-9A-Za-z]+)*)?$ ]] ||

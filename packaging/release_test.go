@@ -48,7 +48,6 @@ func TestReleaseRefuses(t *testing.T) {
 		{"two", []string{"v1.2.3", "v1.2.4"}, "", 2, "name the release to make"},
 		{"a commit", []string{"0ba5e1f"}, "", 2, `"0ba5e1f" is not the version of a release: name one like v1.2.3`},
 		{"after a release", []string{"v1.2.3-4-g0ba5e1f"}, "", 2, "is not the version of a release"},
-		{"no v", []string{"1.2.3"}, "", 2, "is not the version of a release"},
 		{"not a number", []string{"v1.02.3"}, "", 2, "is not the version of a release"},
 		{"changed", []string{"v1.2.3"}, "echo >>LICENSE", 1, "the tree is not clean (LICENSE): commit or stash what has changed"},
 		{"new file", []string{"v1.2.3"}, "touch stray", 1, "the tree is not clean (stray)"},

@@ -204,7 +204,7 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 	defer cancel()
 	answer, f, err := v.compete(claimWrite(a.cl))
 	if f != notLanded {
-		a.watcher.Wrote(v.took, v.failure)
+		a.watcher.Wrote(v.took, answer, v.failure)
 	}
 	switch {
 	case f == confirmed && a.unsettled():

@@ -213,8 +213,8 @@ type Watcher interface {
 
 	// Wrote is called after every claim write that may have landed. took is the time from the
 	// sending of the read to the answer of the write, or to its failure. err is nil if the
-	// write was answered.
-	Wrote(took time.Duration, err error)
+	// write was answered, with that reading.
+	Wrote(took time.Duration, answer Reading, err error)
 
 	// Stored is called with every changed claim, once Find, Claims and On know the change. The
 	// task is locked during the call, so Stored must not call other methods of the Claimer.
@@ -231,9 +231,9 @@ func (OpenBoard) Closed() error                                          { retur
 // Unwatched is a Watcher that ignores everything.
 type Unwatched struct{}
 
-func (Unwatched) Observe(Reading)            {}
-func (Unwatched) Wrote(time.Duration, error) {}
-func (Unwatched) Stored(Hold)                {}
+func (Unwatched) Observe(Reading)                     {}
+func (Unwatched) Wrote(time.Duration, Reading, error) {}
+func (Unwatched) Stored(Hold)                         {}
 
 // fate says what became of a write.
 type fate int

@@ -252,10 +252,10 @@ func (d *leader) hasHeld(ctx context.Context, used notion.Choice) error {
 	return nil
 }
 
-// knowBot asks Notion who this daemon is to it, until that has been answered once. The check of the
-// journal and webhooks need to know.
+// knowBot asks Notion who this daemon is to it, until that has been answered once. Only the check of a
+// shared journal and webhooks need to know before the first claim is written: see watcher.Wrote.
 func (d *leader) knowBot(ctx context.Context) {
-	if d.doubt.Bot() != "" {
+	if d.shared == nil && d.hookListen == nil || d.notion.KnownBot() != "" && d.doubt.Bot() != "" {
 		return
 	}
 	ctx, cancel := context.WithTimeoutCause(notion.Impatient(ctx), connectWait, errConnect)
@@ -265,5 +265,12 @@ func (d *leader) knowBot(ctx context.Context) {
 		d.log.Debug("who this daemon is to Notion is not known yet", claim.AttrError, err)
 		return
 	}
-	d.doubt.SetBot(bot)
+	d.isBot(ctx, bot)
+}
+
+// isBot has the check of the journal know who this daemon is to Notion.
+func (d *leader) isBot(ctx context.Context, bot string) {
+	if err := d.doubt.SetBot(ctx, bot); err != nil {
+		d.log.Debug("who this daemon is to Notion is not stored", claim.AttrError, err)
+	}
 }

@@ -231,7 +231,7 @@ func settle(c config.Config) time.Duration {
 // journal was restored from a backup.
 func (d *leader) openDoubt(ctx context.Context) (err error) {
 	c := doubt.DoubtConfig{
-		Claims: d.claimer, Policy: d.claimer.Policy(), Storage: d.journal, Clock: d.notion, Log: d.log,
+		Claims: d.claimer, Policy: d.claimer.Policy(), Storage: d.journal, Clock: d.notion, Log: d.log, Shared: d.shared != nil,
 	}
 	if lost := d.journal.Lost(); !lost.Until.IsZero() {
 		d.log.Error("what was accepted may be lost: have agents and people look at what they did then", claim.AttrReason, lost.String())
@@ -387,11 +387,13 @@ func (w watcher) Observe(r claim.Reading) {
 	w.doubt.See(context.Background(), r.Task)
 }
 
-func (w watcher) Wrote(took time.Duration, err error) {
+func (w watcher) Wrote(took time.Duration, answer claim.Reading, err error) {
 	w.metrics.Wrote(took, err)
-	if err == nil { // else nobody knows whether and when it took effect
-		w.overwrites.Note(took)
+	if err != nil { // nobody knows whether and when it took effect
+		return
 	}
+	w.overwrites.Note(took)
+	w.isBot(context.Background(), answer.Task.EditedBy)
 }
 
 func (w watcher) Stored(c claim.Hold) {

@@ -275,9 +275,7 @@ func TestKilledWhileCarriedOver(t *testing.T) {
 // While an older program leads, a newer one is a door to it, and changes nothing. Once it has carried the
 // journal over, no older one leads again.
 func TestOlderLeader(t *testing.T) {
-	if pgtest.URL() == "" {
-		t.Skip("this is about PostgreSQL")
-	}
+	pgtest.OnlyPostgres(t)
 	f := formerOf(t, 1)
 	run := func(statement string) error {
 		_, err := f.raw.ExecContext(t.Context(), strings.ReplaceAll(statement, "leader", f.prefix+"leader"))

@@ -25,13 +25,13 @@ import (
 
 // core is a test of each kind of thing that is kept, and who may write it.
 const core = "^Test(OneLeads|AllFieldsAreStored|LedgerAgreesWithModel|Denials|EndedClaimsStayEnded|FeedOfAClaim|FeedFilter|" +
-	"Events|Inbox|HowAgentsDo|Spent|Requests|TakenNamesAreNotMinted|OutboxIsPerLog|OutboxStats|" +
+	"Events|Inbox|CarriedOver|OlderLeader|NewerJournal|HowAgentsDo|Spent|Requests|TakenNamesAreNotMinted|OutboxIsPerLog|OutboxStats|" +
 	"Owed|PruneClaims|PruneEvents|Tasks|Meta|KeysOfUsers|AnyText)$"
 
 // watched are those in which a server goes away, or many ask it at the same time, and all that is
 // about PostgreSQL alone.
 const watched = "^Test(ServerAway|OpenTransaction|Fate.*|Deposed|AcknowledgedSurvivesKill|NobodyFollows|TwoTermsOfOneEpoch|" +
-	"LeaderWhoseRowIsOdd|ConnectionsThatAreCut|SlowStartIsTold|Passing.*|DatabaseThatWasSetBack|Commit.*|NoNameIsMintedTwice)$"
+	"LeaderWhoseRowIsOdd|ConnectionsThatAreCut|SlowStartIsTold|Passing.*|DatabaseThatWasSetBack|Commit.*|NoNameIsMintedTwice|CarriedOver|KilledWhileCarriedOver|OlderLeader|NewerJournal)$"
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(victimEnv); path != "" {

@@ -4,6 +4,7 @@
 package doubt
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,12 +19,14 @@ import (
 	"dibs/internal/task"
 )
 
-// The journal's keys of a doubt, of its end, of the journal's origin, and of a stranger.
+// The journal's keys of a doubt, of its end, of the journal's origin, of a stranger, and of this daemon's
+// user in Notion.
 const (
 	metaDoubt    = "doubt"
 	metaAdopted  = "adopted"
 	metaOrigin   = "origin"
 	metaStranger = "stranger"
+	metaBot      = "bot"
 )
 
 // adviceRestored is what to do about a doubt.
@@ -65,7 +68,7 @@ type sighted struct {
 // Beside is how long after its last claim was seen a stranger is reckoned with.
 const Beside = 24 * time.Hour
 
-// DoubtConfig configures a Doubt. All fields but LostFrom and LostUntil are required.
+// DoubtConfig configures a Doubt. All fields but Shared, LostFrom and LostUntil are required.
 type DoubtConfig struct {
 	Claims Claims
 	// Policy decides whether the lease on a page is over.
@@ -74,6 +77,9 @@ type DoubtConfig struct {
 	Storage Storage
 	Clock   clock.Source
 	Log     *slog.Logger
+	// Shared says that the journal lies in a database of several machines: a new one may stand for
+	// one that was emptied. A new file does not: claims from before it are strangers'.
+	Shared bool
 	// LostFrom and LostUntil are, in Notion's time, between which the journal is known to have lost
 	// what it had. Claims of then are held by strangers, and prove nothing.
 	LostFrom, LostUntil time.Time
@@ -116,6 +122,12 @@ func Origin(ctx context.Context, s Storage, now time.Time) (claim.Origin, time.T
 func OpenDoubt(ctx context.Context, c DoubtConfig) (_ *Doubt, err error) {
 	d := &Doubt{DoubtConfig: c}
 	if d.origin, d.born, err = Origin(ctx, c.Storage, c.Clock.Now()); err != nil {
+		return nil, err
+	}
+	if !c.Shared {
+		d.born = time.Time{}
+	}
+	if d.bot, err = c.Storage.Meta(ctx, metaBot); err != nil {
 		return nil, err
 	}
 	stranger, err := c.Storage.Meta(ctx, metaStranger)
@@ -176,11 +188,16 @@ func (d *Doubt) Bot() string {
 	return d.bot
 }
 
-// SetBot sets this daemon's user in Notion.
-func (d *Doubt) SetBot(id string) {
+// SetBot sets this daemon's user in Notion, and stores it for the next start.
+func (d *Doubt) SetBot(ctx context.Context, id string) error {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.bot = id
+	before := d.bot
+	d.bot = cmp.Or(id, before)
+	d.mu.Unlock()
+	if id == before || id == "" {
+		return nil
+	}
+	return d.Storage.SetMeta(ctx, metaBot, id)
 }
 
 // See checks a page against the journal, and raises a doubt if they contradict each other. If it

@@ -20,6 +20,7 @@ type record struct {
 	claims map[claim.ID]claim.Hold
 	kept   map[string]string
 	away   error
+	file   bool // it lies in no shared database
 }
 
 func (r *record) Find(_ context.Context, id claim.ID) (claim.Hold, error) {
@@ -59,12 +60,12 @@ func (r *record) doubtAfter(t *testing.T, from, until time.Time) *doubt.Doubt {
 		r.kept["origin"] = string(ours) + " 2000-01-01T00:00:00Z"
 	}
 	d, err := doubt.OpenDoubt(t.Context(), doubt.DoubtConfig{
-		LostFrom: from, LostUntil: until, Claims: r, Storage: r, Policy: claim.Policy{Timeout: 30 * time.Minute}, Clock: testkit.Clock{}, Log: slog.New(slog.DiscardHandler),
+		LostFrom: from, LostUntil: until, Shared: !r.file, Claims: r, Storage: r, Policy: claim.Policy{Timeout: 30 * time.Minute}, Clock: testkit.Clock{}, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.SetBot("bot")
+	testkit.Must(t, d.SetBot(t.Context(), "bot"))
 	return d
 }
 
@@ -94,12 +95,14 @@ func TestDoubt(t *testing.T) {
 		adopted bool                // the journal was, after the claim was made
 		want    string              // what is said of the claim; empty for no doubt
 		beside  bool                // it is a stranger's
+		file    bool
 	}{
 		{name: "a stranger's", change: strange, beside: true},
 		{name: "a stranger's, by whomever", change: func(t *task.Task) { strange(t); t.EditedBy = "other" }, beside: true},
 		{name: "a stranger's, and over", change: func(t *task.Task) { strange(t); t.Status = task.Completed }},
 		{name: "a stranger's, void", change: func(t *task.Task) { strange(t); t.Token = "void " + t.Token }},
 		{name: "older than the journal", change: older, want: "which it does not know"},
+		{name: "older than the journal, which is a file", change: older, file: true, beside: true},
 		{name: "older than the journal, which was adopted", change: older, adopted: true, beside: true},
 		{name: "known, from before the journal had an origin", change: older, known: func(*claim.Hold) {}},
 		{name: "unknown", want: "which it does not know"},
@@ -125,7 +128,7 @@ func TestDoubt(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := &record{claims: make(map[claim.ID]claim.Hold), kept: make(map[string]string)}
+				r := &record{claims: make(map[claim.ID]claim.Hold), kept: make(map[string]string), file: tt.file}
 				made := time.Now()
 				shown := task.Task{
 					ID: page, Title: "Fix the login", Status: task.InProgress, ClaimedBy: "Sandman", ClaimedAt: made,
@@ -196,7 +199,7 @@ func TestDoubtIsStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.SetBot("bot")
+	testkit.Must(t, d.SetBot(t.Context(), "bot"))
 	met := shown
 	strange(&met)
 	d.See(t.Context(), met)

@@ -141,10 +141,10 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		"a journal that is damaged": {func(w *world) {
 			file(w, filepath.Join(w.options.Config.StateDir, journal.FileName), strings.Repeat("not a database. ", 500), 0o600)
 		}, doctor.Error, "journal", "file is not a database", "backup"},
-		"a journal of another version": {func(w *world) {
+		"a journal of a newer version": {func(w *world) {
 			j := w.journal()
-			testkit.Must(w, errors.Join(j.SetMeta(w.Context(), "schema", "of another version"), j.Close()))
-		}, doctor.Error, "journal", "journal.db has another schema", "use the version of dibs that made it"},
+			testkit.Must(w, errors.Join(j.SetMeta(w.Context(), "schema", "7"), j.Close()))
+		}, doctor.Error, "journal", "journal.db has schema 7", "use the dibs that made it"},
 		"a box for done": {func(w *world) {
 			w.schema(map[string]any{"Erledigt": of("checkbox")})
 			w.options.Config.Tasks.Properties.Done = "Erledigt"
