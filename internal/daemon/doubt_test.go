@@ -19,6 +19,7 @@ import (
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/claim/doubt"
+	"dibs/internal/journal"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
 	"dibs/internal/testkit/pgtest"
@@ -111,6 +112,39 @@ func (n *node) doubted(cl api.Claim, open string) {
 	if got := n.get("/metrics"); !strings.Contains(got, "\ndibs_journal_doubted 1\n") {
 		n.w.Error("the metrics do not tell of the doubt")
 	}
+}
+
+// So does a file.
+func TestFileRestored(t *testing.T) {
+	t.Parallel()
+	inRealWorld(t, func(w *world) {
+		first, second := w.add("first", nil), w.add("second", nil)
+		w.add("open", nil)
+		dir := filepath.Join(w.TempDir(), "state")
+		file, copied := filepath.Join(dir, journal.FileName), filepath.Join(w.TempDir(), "copy.db")
+		start := func() *node { return w.onSocket(func(c *config.Config) { c.StateDir = dir }) }
+		n := start()
+		known := n.mustClaim("Trinity", first)
+		mustDo(w, journal.Backup(w.Context(), file, copied))
+		unknown := n.mustClaim("Sandman", second)
+		n.stop()
+		mustDo(w, errors.Join(os.Remove(file), os.Rename(copied, file)))
+		n = start()
+		if _, err := n.claim("Oracle", ""); code(err) != denied(claim.CodeJournalUnavailable) || !strings.Contains(err.Error(), string(unknown.ID)) {
+			w.Errorf("Oracle: %v, want journal_unavailable, for %s", err, unknown.ID)
+		}
+		if _, err := n.renew(known); err != nil {
+			w.Errorf("what is known goes on: %v", err)
+		}
+		if c := mustCall(n, api.OpAdoptCluster, api.BareInput{}); c.Adopted == nil || !*c.Adopted || len(c.Members) != 0 {
+			w.Errorf("adopted: %+v", c)
+		}
+		n.mustClaim("Oracle", "")
+		if _, err := n.claim("Oracle", second); code(err) != denied(claim.CodeHeld) {
+			w.Errorf("what is not known: %v, want it held by a stranger", err)
+		}
+		n.stop()
+	})
 }
 
 // A database that was restored to an older state grants nothing until it is adopted, even after a restart. What is held
