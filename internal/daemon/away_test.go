@@ -183,6 +183,8 @@ func (w *world) databaseAway(s *pgtest.Server, away, back func() error) {
 	refused["GET /v1/claims/{id}?wait"] = []string{"/v1/claims/" + string(held.ID) + "?wait=1m", "", "/v1/claims/" + string(held.ID) + "?wait=1m&after=0", ""}
 	questions["GET /metrics"] = [2]string{"/metrics", "dibs_claims"}
 
+	// A change whose answer is cut off may end the term: see TestCutUnderAClaim.
+	w.until(10*time.Second, "the logs to be delivered", func() bool { return n.status().Outbox.Depth == 0 })
 	time.Sleep(100 * time.Millisecond)
 	waited := make(chan api.Claim, 1)
 	go func() {
