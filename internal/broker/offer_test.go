@@ -43,7 +43,7 @@ func TestOfferAccepted(t *testing.T) {
 			}
 		}
 		shown := func() *api.Offer { return must(h, h.GetTask, &api.GetTaskInput{ID: string(id)}).Offer }
-		if o := shown(); o == nil || o.State != "reviewing" || o.From != "Sandman" || o.To != "Oracle" || o.ExpiresAt.Sub(time.Now()).Round(time.Minute) != time.Hour {
+		if o := shown(); o == nil || o.State != "reviewing" || o.From != "Sandman" || o.To != "Oracle" || time.Until(o.ExpiresAt.Time).Round(time.Minute) != time.Hour {
 			h.Errorf("the offer is shown as %+v", o)
 		}
 		h.restart()

@@ -1,15 +1,9 @@
 package daemon_test
 
 import (
-	"bufio"
-	"context"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -280,55 +274,6 @@ func TestEditWhileAClaimSettles(t *testing.T) {
 			w.sees(id, tt.shows)
 		}
 	})
-}
-
-// stream is a manual reader of server-sent events.
-type stream struct {
-	cancel context.CancelFunc
-	mu     sync.Mutex
-	lines  []string
-	ended  chan struct{}
-}
-
-func (n *node) stream(path, lastID string) *stream {
-	n.w.Helper()
-	ctx, cancel := context.WithCancel(n.w.Context())
-	s := &stream{cancel: cancel, ended: make(chan struct{})}
-	transport := &http.Transport{
-		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return n.dial(ctx) },
-		DisableKeepAlives: true,
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://dibs"+path, nil)
-	if err != nil {
-		n.w.Fatal(err)
-	}
-	if lastID != "" {
-		r.Header.Set(api.LastEventID, lastID)
-	}
-	resp, err := transport.RoundTrip(r)
-	if err != nil {
-		n.w.Fatal(err)
-	}
-	if media := resp.Header.Get("Content-Type"); resp.StatusCode != http.StatusOK || media != api.EventStream {
-		body, _ := io.ReadAll(resp.Body)
-		n.w.Fatalf("%s: %s, %s: %s", path, resp.Status, media, body)
-	}
-	go func() {
-		defer close(s.ended)
-		defer resp.Body.Close()
-		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-			s.mu.Lock()
-			s.lines = append(s.lines, lines.Text())
-			s.mu.Unlock()
-		}
-	}()
-	return s
-}
-
-func (s *stream) read() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]string{}, s.lines...)
 }
 
 // Whoever ends a claim in Notion, a person, a connection or one of Notion's own agents, is named to

@@ -84,14 +84,6 @@ func (n *node) take(id string) {
 	n.sync()
 }
 
-// sweep sweeps, and returns what was swept.
-func (n *node) sweep() []api.Swept {
-	n.w.Helper()
-	done, err := client.Do(n.w.Context(), n.Client, api.OpSweep, api.KeyedInput[*api.SweepRequest]{})
-	mustDo(n.w, err)
-	return done.Swept
-}
-
 // Dragging a held card to OPEN ends the agent's claim, the agent is told, and the next waiter gets
 // the task.
 func TestDraggedToOpen(t *testing.T) {

@@ -175,7 +175,7 @@ func TestLogTellsWhatHappens(t *testing.T) {
 		j.want("a stale claim, swept", whoseTask, "swept TASK-5 Sandman -")
 
 		n.stop()
-		n = w.start(o)
+		w.start(o)
 		time.Sleep(time.Minute)
 		j.want("a restart", whoseTask)
 	})

@@ -106,18 +106,6 @@ func TestWords(t *testing.T) {
 	})
 }
 
-// find returns the id of the task with that title.
-func (b *board) find(title string) string {
-	b.Helper()
-	for _, p := range b.notion.Pages(b.ids.Tasks) {
-		if p.Title() == title {
-			return p.ID
-		}
-	}
-	b.Fatalf("no task %q", title)
-	return ""
-}
-
 // A name in another form of Unicode is the same name: on the page, and from whoever calls.
 func TestNamesInAnotherForm(t *testing.T) {
 	t.Parallel()

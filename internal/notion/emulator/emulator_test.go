@@ -75,13 +75,6 @@ func (a *api) with(token string) *api {
 	return &b
 }
 
-// in returns the same client for a subtest.
-func (a *api) in(t *testing.T) *api {
-	b := *a
-	b.t = t
-	return &b
-}
-
 // must fails the test over an error.
 func must(t testing.TB, err error) {
 	t.Helper()
