@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"dibs/internal/api"
@@ -427,6 +428,60 @@ func TestTodos(t *testing.T) {
 				h.Errorf("%+v, %v", done, err)
 			}
 			page.text = "- [ ] and one more\n" // it is done already
+		}
+	})
+}
+
+// Whoever waits hears at once that the daemon stops.
+func TestWaitsEndWithTheDaemon(t *testing.T) {
+	for name, wait := range map[string]func(h *house) error{
+		"for a task": func(h *house) error {
+			_, err := h.ask(api.ClaimRequest{Agent: "Oracle", WaitSeconds: 3600})
+			return err
+		},
+		"for the inbox": func(h *house) error { _, err := h.poll(h.Context(), "Oracle", "", 3600); return err },
+		"for events": func(h *house) error {
+			_, _, err := h.Events(h.Context(), api.EventsInput{After: api.EventsFuture}, 0)
+			if err == nil {
+				_, _, err = h.Events(h.Context(), api.EventsInput{Agent: "Nobody"}, time.Hour)
+			}
+			return err
+		},
+		"for the end of a claim": func(h *house) error {
+			_, err := h.Watch(h.Context(), &api.GetClaimInput{ID: api.OnlyClaim, Agent: "Sandman", After: api.EventsFuture, Wait: "1h"})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, nil, pair()[:1], func(h *house) {
+				h.tells()
+				h.must(h.journal.BeginFeed(h.Context()))
+				h.mustClaim("Sandman", pair()[0].ID)
+				got := make(chan error, 1)
+				go func() { got <- wait(h) }()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				began := time.Now()
+				h.Close()
+				if err := <-got; !errors.Is(err, broker.ErrStopping) || time.Since(began) > 0 {
+					h.Errorf("%v, %v after the stop", err, time.Since(began))
+				}
+			})
+		})
+	}
+}
+
+// A claim under a key is bound to it before anything is written: after a kill the same request finds it.
+func TestKeyIsBoundToItsClaim(t *testing.T) {
+	inHouse(t, nil, pair()[:1], func(h *house) {
+		who := broker.Caller{UID: 1000, Key: "k"}
+		_, err := h.journal.BeginRequest(h.Context(), who.UID, who.Key, "f", time.Now())
+		h.must(err)
+		cl, err := h.Claim(h.Context(), who, keyed(api.ClaimRequest{Agent: "Sandman"}))
+		h.must(err)
+		h.restart()
+		if made, err := h.journal.RequestMade(h.Context(), who.UID, who.Key); made != string(cl.ID) || err != nil {
+			h.Errorf("the key made %q, %v; want the claim %s", made, err, cl.ID)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package claim_test
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -425,7 +426,8 @@ func TestEditsAroundAWrite(t *testing.T) {
 		"lease over": {after: 32 * time.Minute}, "sweep": {after: 2 * time.Hour},
 	} {
 		n := 0
-		for what, edit := range edits {
+		for _, what := range slices.Sorted(maps.Keys(edits)) {
+			edit := edits[what]
 			for at := 50 * time.Millisecond; at < 6*time.Second; at += 200 * time.Millisecond { // half-way between all requests
 				finish := finishes[n%len(finishes)]
 				n++

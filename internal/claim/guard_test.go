@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -509,14 +510,14 @@ func TestRenewWithNotionDown(t *testing.T) {
 // An agent is warned once of the end of its lease, some minutes before, and not after it.
 func TestWarnings(t *testing.T) {
 	const lease = 30 * time.Minute
-	renewAfter := func(after time.Duration) func(*world, *sim.Daemon, *bool) {
-		return func(w *world, d *sim.Daemon, _ *bool) {
+	renewAfter := func(after time.Duration) func(*world, *sim.Daemon, *atomic.Bool) {
+		return func(w *world, d *sim.Daemon, _ *atomic.Bool) {
 			time.AfterFunc(after, func() { w.renew(d, w.only(d)) })
 		}
 	}
 	for name, tt := range map[string]struct {
 		lease  time.Duration
-		during func(w *world, d *sim.Daemon, away *bool)
+		during func(w *world, d *sim.Daemon, away *atomic.Bool)
 		want   []time.Duration // in minutes after the grant
 		says   string
 	}{
@@ -524,18 +525,18 @@ func TestWarnings(t *testing.T) {
 		"a short one":               {3 * time.Minute, nil, []time.Duration{2}, "no heartbeat"},
 		"renewed once":              {lease, renewAfter(20 * time.Minute), []time.Duration{45}, "no heartbeat"},
 		"renewed after the warning": {lease, renewAfter(28 * time.Minute), []time.Duration{25, 53}, "no heartbeat"},
-		"a heartbeat that Notion cannot be told of": {lease, func(w *world, d *sim.Daemon, away *bool) {
+		"a heartbeat that Notion cannot be told of": {lease, func(w *world, d *sim.Daemon, away *atomic.Bool) {
 			time.AfterFunc(10*time.Minute, func() {
 				w.renew(d, w.only(d))
-				*away = true
+				away.Store(true)
 			})
 		}, []time.Duration{25}, "it could not be renewed: "},
 	} {
 		play(t, name, openTask(), func(w *world) {
 			o := sim.DaemonOptions{Policy: sim.Policy()}
 			o.Policy.Timeout = tt.lease
-			away := false
-			d := w.start(o, sim.Outage(func() bool { return away }))
+			var away atomic.Bool
+			d := w.start(o, sim.Outage(away.Load))
 			c := w.claim(d, "Sandman")
 			if tt.during != nil {
 				tt.during(w, d, &away)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"dibs/internal/claim"
@@ -131,6 +132,7 @@ func TestPersonEditsWhileAClaimIsTakenOff(t *testing.T) {
 						want, sent = w.Page(page), len(d.Store.Calls())
 					})
 					w.sync(10*time.Minute, d)
+					synctest.Wait()
 					got := w.Page(page)
 					if tt.want == nil {
 						got.Token, want.Token = "", "" // it does not matter beside a name without a date
@@ -261,6 +263,9 @@ func TestSweepOfADuplicate(t *testing.T) {
 		}
 		if got := w.record(d, c.ID); got.State != claim.Held {
 			w.Errorf("the claim on the original is %s, %s; want it held", got.State, got.Ending)
+		}
+		if e := w.last(d, claim.KindSwept); e.Claim != "" || e.Agent != "" || e.Holder != "Sandman" || e.Task != otherPage {
+			w.Errorf("event %+v, want nobody to be told", e)
 		}
 	})
 }

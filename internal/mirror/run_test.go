@@ -354,14 +354,14 @@ type counted struct {
 	board
 	queries atomic.Int32
 	full    atomic.Bool // claims and logs need every permit
-	still   bool        // nothing is edited
+	still   atomic.Bool // nothing is edited
 }
 
 func (c *counted) Room() (bool, time.Duration) { return !c.full.Load(), 3 * time.Second }
 
 func (c *counted) EditedSince(ctx context.Context, since time.Time) ([]task.Task, error) {
 	c.queries.Add(1)
-	if c.still {
+	if c.still.Load() {
 		return nil, nil
 	}
 	return c.seen(), nil
@@ -436,7 +436,7 @@ func TestALargeBoardIsAskedLessOften(t *testing.T) {
 	for still, most := range map[bool]int{false: 203 / 3, true: 203} {
 		synctest.Test(t, func(t *testing.T) {
 			m, c := paced(t, 250, false)
-			c.still = still
+			c.still.Store(still)
 			c.in(t, time.Minute)
 			defer m.Await()()
 			if n := c.in(t, 10*time.Minute); n > most || still && n < 190 {

@@ -37,6 +37,8 @@ func TestRequestsRefused(t *testing.T) {
 		want                     string // in the detail
 		location                 string // of the only fault, if it has one
 	}{
+		{name: "another machine", method: "POST", path: "/v1/sweep", header: []string{"Host", "192.168.1.2"}, status: 421, code: api.CodeWrongHost, want: "192.168.1.2"},
+		{name: "a name that begins like ours", method: "POST", path: "/v1/sweep", header: []string{"Host", "localhost.evil.example"}, status: 421, code: api.CodeWrongHost, want: "localhost.evil.example"},
 		{name: "no body", method: "POST", path: claims, status: 400, code: api.CodeInvalidRequest, want: "body is required"},
 		{name: "two documents", method: "POST", path: claims, body: `{"agent":"Sandman"}{}`, status: 400, code: api.CodeInvalidRequest, want: "invalid character", location: "body"},
 		{name: "null", method: "POST", path: claims, body: `null`, status: 422, code: api.CodeInvalidRequest, want: "expected object", location: "body"},

@@ -121,6 +121,16 @@ func TestSameMeaning(t *testing.T) {
 	}
 }
 
+// A key on a question changes nothing: it is answered anew each time.
+func TestKeyOnQuestions(t *testing.T) {
+	served(t, "GET", func(t *testing.T, f *fixture) {
+		for range 2 {
+			got := f.must("GET", "/v1/status", "", withKey...)
+			testkit.Check(t, got.status == 200 && got.header.Get(api.ReplayedHeader) == "" && !f.keys.Has("k 1"), "answered %d %v", got.status, got.header)
+		}
+	})
+}
+
 func TestKeyReused(t *testing.T) {
 	for _, tt := range []struct{ name, path, body string }{
 		{"for another body", "/v1/claims", `{"agent":"Oracle"}`},
