@@ -204,7 +204,11 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 	defer cancel()
 	answer, f, err := v.compete(claimWrite(a.cl))
 	if f != notLanded {
-		a.watcher.Wrote(v.took, answer, v.failure)
+		shows := answer
+		if f != confirmed { // somebody else may have edited it last
+			shows = Reading{}
+		}
+		a.watcher.Wrote(v.took, shows, v.failure)
 	}
 	switch {
 	case f == confirmed && a.unsettled():

@@ -171,12 +171,12 @@ func (a *app) adoptCommand() *cobra.Command {
 const silent = 10 * time.Second
 
 func showCluster(w io.Writer, c api.Cluster, now time.Time) {
+	if c.LastError != "" {
+		row(w, "trouble", clean(c.LastError))
+	}
 	if len(c.Members) == 0 {
 		row(w, "this daemon is in no cluster; see journal.postgres in the configuration")
 		return
-	}
-	if c.LastError != "" {
-		row(w, "trouble", clean(c.LastError))
 	}
 	if c.Leader == "" {
 		row(w, "leader", "none now: another member leads in a moment")

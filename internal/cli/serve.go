@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -108,14 +109,14 @@ func (a *app) backupCommand() *cobra.Command {
 				return err
 			}
 			if c.Journal.Shared() {
-				return usagef("the journal lies in PostgreSQL: copy it with pg_dump --schema '%s_*' --file %s", c.Journal.Schema, args[0])
+				space := c.Journal.Schema + "_" + strings.ReplaceAll(c.Databases.Tasks, "-", "")
+				return usagef("the journal lies in PostgreSQL: copy it with pg_dump --schema %s --file %s --dbname, and the address in journal.postgres", space, args[0])
 			}
 			path := filepath.Join(c.StateDir, journal.FileName)
-			err = journal.Backup(cmd.Context(), path, args[0])
-			if errors.Is(err, fs.ErrNotExist) {
+			if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("there is no journal at %s: name its directory with --state-dir", path)
 			}
-			if err != nil {
+			if err := journal.Backup(cmd.Context(), path, args[0]); err != nil {
 				return err
 			}
 			return a.print(backup{args[0], path}, func(w io.Writer) { row(w, "copied", clean(path)+" to "+clean(args[0])) })

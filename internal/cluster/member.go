@@ -37,6 +37,8 @@ type Member struct {
 	log      *slog.Logger
 	logs     map[string]string // see Config.Databases
 
+	waits sync.Once // for a member with an older program, which is said once
+
 	mu         sync.Mutex
 	address    string
 	agents     []Name
@@ -332,8 +334,13 @@ func (m *Member) older() string {
 // try takes the lead if nobody leads, and a journal that is to be carried over is used by no older
 // member. It returns the new term, or a zero one.
 func (m *Member) try(ctx context.Context) (journal.Term, error) {
-	if m.database.Schema() < journal.Schema && m.older() != "" {
-		return journal.Term{}, nil
+	if m.database.Schema() < journal.Schema {
+		if older := m.older(); older != "" {
+			m.waits.Do(func() {
+				m.log.Warn("this daemon does not lead yet: a member with an older dibs is there; upgrade or stop it", "member", older)
+			})
+			return journal.Term{}, nil
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, beat)
 	defer cancel()

@@ -100,8 +100,8 @@ func (d *leader) standing(ctx context.Context) (metrics.State, error) {
 	}
 	if d.shared != nil {
 		state.Cluster = d.shared.state()
-		state.Cluster.Doubted = d.doubt.Why() != nil
 	}
+	state.Doubted = d.doubt.Why() != nil
 	for _, c := range sent.Requests {
 		state.Requests = append(state.Requests, metrics.Requests(c))
 	}

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,26 +21,39 @@ func Backup(ctx context.Context, path, to string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = j.failed(errors.Join(err, j.readers.Close()), "copying the journal") }()
+	defer j.readers.Close()
 	if _, err := os.Lstat(to); err == nil {
 		return fmt.Errorf("%s: %w", to, ErrExists)
 	}
-	if err := j.engine.check(ctx, j.readers); err != nil {
-		return err
+	err = j.engine.check(ctx, j.readers)
+	number := 0
+	if err == nil {
+		number, err = schemaOf(ctx, j.engine, j.readers)
 	}
-	if number, err := schemaOf(ctx, j.engine, j.readers); err != nil || number == 0 {
-		return cmp.Or(err, fmt.Errorf("%s is empty: start the daemon first", path))
+	if err != nil {
+		return j.failed(err, "reading the journal")
 	}
+	if number == 0 {
+		return fmt.Errorf("%s is empty: start the daemon first", path)
+	}
+	if err := j.copyTo(ctx, to); err != nil {
+		return fmt.Errorf("writing the copy %s: %w", to, err)
+	}
+	return nil
+}
+
+// copyTo writes a copy of the journal to a new file.
+func (j *Journal) copyTo(ctx context.Context, to string) error {
 	copied, err := os.CreateTemp(filepath.Dir(to), "."+filepath.Base(to)+".*")
 	if err != nil {
-		return fmt.Errorf("making the copy: %w", err)
+		return err
 	}
 	defer os.Remove(copied.Name())
 	if err := snapshot(ctx, j.readers.DB, copied); err != nil {
 		return err
 	}
 	if err := os.Link(copied.Name(), to); errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s: %w", to, ErrExists)
+		return ErrExists
 	} else if err != nil { // a file system without links
 		if err := os.Rename(copied.Name(), to); err != nil {
 			return err

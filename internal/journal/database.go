@@ -96,6 +96,7 @@ func (d *Database) carryOver(ctx context.Context) (bool, error) {
 	for _, step := range steps[number-1:] {
 		script += inPostgres(step[0]) + step[1]
 	}
+	done := false
 	err = d.exclusively(ctx, func(conn *sql.Conn) error {
 		var meanwhile string
 		err := conn.QueryRowContext(ctx, d.in("SELECT value FROM %s.meta WHERE key = '"+metaSchema+"'")).Scan(&meanwhile)
@@ -110,14 +111,14 @@ func (d *Database) carryOver(ctx context.Context) (bool, error) {
 		if err != nil || !vacant {
 			return err
 		}
-		return makeTables(ctx, &tx{store: d.postgres, conn: conn}, "SET LOCAL search_path = "+d.space+";\n"+script)
+		err = makeTables(ctx, &tx{store: d.postgres, conn: conn}, "SET LOCAL search_path = "+d.space+";\n"+script)
+		done = err == nil
+		return err
 	})
-	if err != nil {
+	if err != nil || !done { // the next try finds what another member has done meanwhile
 		return false, err
 	}
-	if after, err := d.readSchema(ctx); err != nil || after != Schema {
-		return false, err
-	}
+	d.schema.Store(Schema)
 	d.log.Info(fmt.Sprintf("the journal was carried over from schema %d to %d", number, Schema))
 	return true, nil
 }
@@ -147,7 +148,8 @@ func (d *Database) exclusively(ctx context.Context, change func(*sql.Conn) error
 	defer conn.Close()
 	name := fnv.New64a()
 	name.Write([]byte(d.space))
-	if _, err := run(conn, fmt.Sprintf("BEGIN; SELECT pg_advisory_xact_lock(%d)", int64(name.Sum64()))); err != nil {
+	if _, err := run(conn, fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = %d; SET LOCAL idle_in_transaction_session_timeout = %d; SELECT pg_advisory_xact_lock(%d)",
+		making.Milliseconds()/2, making.Milliseconds(), int64(name.Sum64()))); err != nil {
 		return err
 	}
 	defer func() {

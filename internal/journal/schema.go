@@ -40,6 +40,9 @@ var steps = [Schema - 1][2]string{{step1, step1Members}}
 // first has the fingerprints of number 1, of an SQLite file and of a PostgreSQL database.
 var first = []string{"01af51902604228b", "7478177bb5e63cec"}
 
+// unnumbered matches fingerprints.
+var unnumbered = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
 // metaSchema is the key of the schema's number in the journal, of the fingerprint in number 1.
 const metaSchema = "schema"
 
@@ -80,6 +83,8 @@ func schemaOf(ctx context.Context, s store, readers *pool) (int, error) {
 	switch {
 	case slices.Contains(first, value):
 		return 1, nil
+	case unnumbered.MatchString(value):
+		return 0, fmt.Errorf("%s has a schema from before number 1, which cannot be carried over: use the dibs that made it, or %s", s, s.foreign())
 	case err != nil || number < 2:
 		return 0, fmt.Errorf("%s has tables that are no journal of dibs: %s", s, s.foreign())
 	case number > Schema:

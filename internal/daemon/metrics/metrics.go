@@ -259,6 +259,8 @@ type State struct {
 	Notices []Notices
 	// Cluster describes the daemons that share the journal; nil if none do.
 	Cluster *Cluster
+	// Doubted says that the journal seems to have been restored to an older state, or emptied.
+	Doubted bool
 	// Reservations is the number of reservations.
 	Reservations int
 }
@@ -267,9 +269,8 @@ type State struct {
 type Cluster struct {
 	Members int
 	Epoch   int64
-	// Away says that the database could not be reached just now; Doubted that it seems to have been
-	// restored to an older state, or emptied.
-	Away, Doubted bool
+	// Away says that the database could not be reached just now.
+	Away bool
 }
 
 // Requests counts the requests to one endpoint that were answered with one status; zero is no
@@ -360,8 +361,8 @@ func (s *standing) Collect(metrics chan<- prometheus.Metric) {
 		gauge(float64(c.Epoch), "cluster_epoch", "How many daemons have led so far, this one too; absent without journal.postgres.")
 		flag := map[bool]float64{true: 1}
 		gauge(flag[c.Away], "cluster_database_away", "Whether the database of the journal could not be asked just now: 1, and then nothing is accepted, or 0; absent without journal.postgres.")
-		gauge(flag[c.Doubted], "journal_doubted", "Whether the journal's database looks as if it was restored to an older state, or emptied: 1, until dibs adopt, or 0; absent without journal.postgres.")
 	}
+	gauge(map[bool]float64{true: 1}[state.Doubted], "journal_doubted", "Whether the journal looks as if it was restored to an older state, or emptied: 1, until dibs adopt, or 0.")
 	for _, b := range state.Outbox {
 		gauge(float64(b.Depth), "outbox_entries", "Log entries and, as claims, finished claims that Notion has yet to be told of.", "log", b.Log)
 		gauge(float64(b.InDoubt), "outbox_in_doubt_entries", "Log entries of which it is being found out whether they arrived.", "log", b.Log)

@@ -118,7 +118,7 @@ func TestHowThingsStand(t *testing.T) {
 		Waiting:  map[string]int{"claim": 0, "sync": 2}, Permits: 4, Burst: 10,
 		Paused: -time.Second, ClockSkew: -1500 * time.Millisecond, Mirror: api.MirrorStatus{Tasks: 20, Ready: 3, Age: api.NewAge(time.Unix(1, 0), 12*time.Second, false)},
 		Held:   map[string]int{"Sandman": 2, `O"ra\cle`: 1},
-		Outbox: []metrics.Backlog{{"mesh", 3, 1, time.Minute}}, Cluster: &metrics.Cluster{Members: 3, Epoch: 7, Away: true, Doubted: true},
+		Outbox: []metrics.Backlog{{"mesh", 3, 1, time.Minute}}, Cluster: &metrics.Cluster{Members: 3, Epoch: 7, Away: true}, Doubted: true,
 	}, nil)
 	check(t, scrape(t, m), map[string]string{
 		`dibs_notion_requests_total{endpoint="pages.get",status="200"}`: "7",

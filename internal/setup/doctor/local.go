@@ -262,6 +262,7 @@ func (e *examination) journal(ctx context.Context) {
 	if e.running {
 		if e.status != nil {
 			e.ok("journal", fmt.Sprintf("in use; the daemon found it whole when it started, %v ago", e.uptime()))
+			e.doubted(ctx)
 		}
 		return
 	}
@@ -324,9 +325,13 @@ func (e *examination) sharedJournal(ctx context.Context) {
 				fmt.Sprintf("start dibs at %s; or leave it: it is listed for a week after it was seen", m.Name))
 		}
 	}
-	if e.status == nil {
-		return
+	if e.status != nil {
+		e.doubted(ctx)
 	}
+}
+
+// doubted reports a journal that was restored to an older state, as the daemon sees it.
+func (e *examination) doubted(ctx context.Context) {
 	if c, err := client.Do(ctx, e.Daemon, api.OpCluster, struct{}{}); err == nil && c.LastError != "" {
 		e.problem("journal.state", c.LastError, "dibs adopt, once no daemon with the newer journal runs; or restore a newer copy")
 	}
