@@ -225,6 +225,7 @@ func TestAutomationThatUndoesWhatDibsDoes(t *testing.T) {
 // An automation that takes every claim of a waiting agent off its card: the claims end, and the
 // card goes round no faster than leases do.
 func TestAutomationAgainstEveryClaim(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	testkit.TakesSeconds(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {

@@ -19,6 +19,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/testkit"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -30,6 +31,7 @@ var update = flag.Bool("update", false, "write testdata/golden anew")
 //
 //	go test ./internal/daemon -run TestGolden -update
 func TestGolden(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	inWorld(t, 0, func(w *world) {
 		mustDo(w, w.notion.AddOption(w.tasks, "status", "REVIEW"))
 		g := &golden{node: w.daemon(func(c *config.Config) {
