@@ -70,6 +70,11 @@ func main() {
 		}
 		return
 	}
+	if flag.NArg() == 0 {
+		log.Print("name the packages to plant faults in, such as ./internal/outbox")
+		flag.Usage()
+		os.Exit(2)
+	}
 	dir, err := os.MkdirTemp("", "mutants")
 	if err != nil {
 		log.Fatal(err)

@@ -213,7 +213,7 @@ type Watcher interface {
 
 	// Wrote is called after every claim write that may have landed. took is the time from the
 	// sending of the read to the answer of the write, or to its failure. err is nil if the
-	// write was answered; answer is that, if it shows the claim within the window.
+	// write was answered. answer has the page then, if it shows the claim within the window.
 	Wrote(took time.Duration, answer Reading, err error)
 
 	// Stored is called with every changed claim, once Find, Claims and On know the change. The

@@ -436,7 +436,7 @@ func (f finisher) Finish(ctx context.Context, id claim.ID, end claim.Finish) (cl
 // members implements broker.Cluster on the leader of a shared journal.
 type members struct{ *leader }
 
-// Members returns the members, none without a shared journal, and why nothing is granted, if so.
+// Members returns the members, empty without a shared journal, and why nothing is granted, if so.
 func (m members) Members(ctx context.Context) (c api.Cluster, err error) {
 	if m.shared != nil {
 		c, err = m.shared.Members(ctx)

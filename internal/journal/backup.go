@@ -14,9 +14,9 @@ var ErrExists = errors.New("it exists already: name another file")
 
 // Backup writes a copy of the journal in the file at path to a new file, for this user alone, whether
 // or not a daemon has the journal open: the copy is the journal as of one moment. The new file is there
-// whole, and on the disk, or not at all. The error is ErrExists if there is a file already, and as for
-// Inspect.
-func Backup(ctx context.Context, path, to string) (err error) {
+// whole, and on the disk, or not at all. The error is ErrExists if there is a file already, and that of
+// Inspect if the journal cannot be read.
+func Backup(ctx context.Context, path, to string) error {
 	j, err := openToRead(path)
 	if err != nil {
 		return err
