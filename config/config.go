@@ -74,6 +74,9 @@ type Config struct {
 	// Notion can post to an address of yours what has changed, within seconds; dibs webhook says
 	// how.
 	Webhook Webhook `key:"webhook"`
+	// Agents on other machines, in containers and sandboxes reach the socket's API over HTTPS, each
+	// with an access token, see docs/remote.md.
+	Remote Remote `key:"remote"`
 	// The schedule of regular work: @every DURATION, or five cron fields.
 	Schedule Schedule `key:"schedule"`
 	Events   Events   `key:"events"`
@@ -319,6 +322,38 @@ type Webhook struct {
 	Path string `key:"path"`
 }
 
+// Remote says where agents on other machines are listened for, and who they are.
+type Remote struct {
+	// Where the daemon listens, such as :7333. Empty: nowhere.
+	Listen string `key:"listen"`
+	// A certificate with its chain, and its key, in PEM. They are read again when they change. Without
+	// them the daemon makes a certificate that its tokens know.
+	CertFile string `key:"cert_file"`
+	KeyFile  string `key:"key_file"`
+	// Whose JWTs count as access tokens: those of an issuer, for an audience. A * in subject and agent
+	// stands for any letters; subject is whom the JWT is about, agent the names that it may act under.
+	//
+	//	remote:
+	//	  oidc:
+	//	    - issuer: https://token.actions.githubusercontent.com
+	//	      audience: dibs
+	//	      subject: repo:example/shop:*
+	//	      agent: ci-*
+	OIDC []Issuer `key:"oidc"`
+}
+
+// Issuer says whose JWTs count as access tokens, and for which agents.
+type Issuer struct {
+	// Issuer is the iss of the JWT, an https URL below which its discovery document is.
+	Issuer string `key:"issuer"`
+	// Audience must be in the JWT's aud.
+	Audience string `key:"audience"`
+	// Subject is a pattern of the JWT's sub.
+	Subject string `key:"subject"`
+	// Agent is a pattern of the names that the JWT may act under.
+	Agent string `key:"agent"`
+}
+
 // Schedule holds cron specifications.
 type Schedule struct {
 	// Reopens tasks whose claim is stale.
@@ -410,6 +445,7 @@ func Default() Config {
 		Inbox:    Inbox{Visibility: 30 * time.Minute, Comments: time.Minute, Offer: 10 * time.Minute},
 		Sync:     Sync{Interval: 15 * time.Second, Waiting: 3 * time.Second, KeepFinished: 24 * time.Hour},
 		Webhook:  Webhook{Path: "/notion"},
+		Remote:   Remote{OIDC: []Issuer{}},
 		Schedule: Schedule{Sweep: "@every 1m", FullSync: "@every 1h"},
 		Events:   Events{Keep: 7 * 24 * time.Hour},
 		Journal:  Journal{Keep: 30 * 24 * time.Hour, Schema: "dibs"},

@@ -71,7 +71,7 @@ func (f field) variable() string {
 // paths returns the file paths in the key's value.
 func (f field) paths() []*string {
 	switch f.key {
-	case "notion.token_file", "journal.postgres_file", "socket", "state_dir":
+	case "notion.token_file", "journal.postgres_file", "socket", "state_dir", "remote.cert_file", "remote.key_file":
 		return []*string{f.target.(*string)}
 	case "notify":
 		receivers := *f.target.(*[]Receiver)

@@ -23,7 +23,7 @@ import (
 func (c Config) Validate() error {
 	errs := slices.Concat(c.Notion.validate(), c.Databases.validate(), c.Tasks.validate(), validateAgents(c.Agents), c.Claim.validate(c.Journal.Shared()),
 		c.Cluster.validate(), c.validateTimeout(), c.validateBrake(), validateReceivers(c.Notify), positive("sync.waiting", c.Sync.Waiting),
-		c.Webhook.validate(), c.Schedule.validate(), c.Journal.validate(), c.Metrics.validate(), c.Log.validate())
+		c.Webhook.validate(), c.Remote.validate(), c.Schedule.validate(), c.Journal.validate(), c.Metrics.validate(), c.Log.validate())
 	if c.Claim.Review == ReviewAlways && c.Tasks.Statuses.Review == "" {
 		errs = append(errs, errors.New("claim.review: always needs a status for work that waits for a person's decision: name one in tasks.statuses.review"))
 	}
@@ -349,6 +349,34 @@ func (w Webhook) validate() []error {
 	}
 	if !hookPath.MatchString(w.Path) || path.Clean(w.Path) != strings.TrimSuffix(w.Path, "/") && w.Path != "/" {
 		errs = append(errs, fmt.Errorf("webhook.path: %q is not a path: want one such as /notion, of letters, digits and . _ ~ -", w.Path))
+	}
+	return errs
+}
+
+func (r Remote) validate() []error {
+	var errs []error
+	if r.Listen != "" {
+		_, errs = splitListen("remote.listen", r.Listen, ":7333")
+	}
+	if (r.CertFile == "") != (r.KeyFile == "") {
+		errs = append(errs, errors.New("remote.cert_file and remote.key_file: one without the other: set both, or neither for a certificate of the daemon's own"))
+	}
+	for i, o := range r.OIDC {
+		wrong := func(format string, args ...any) {
+			errs = append(errs, fmt.Errorf("remote.oidc: entry %d: %w", i+1, fmt.Errorf(format, args...)))
+		}
+		if u, err := url.Parse(o.Issuer); err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())) {
+			wrong("issuer: %q is not an https URL: want the iss of its JWTs, such as https://token.actions.githubusercontent.com", o.Issuer)
+		}
+		if o.Audience == "" {
+			wrong("audience: it is missing: want a name that only JWTs for this daemon carry, such as dibs")
+		}
+		if strings.Trim(o.Subject, "*") == "" {
+			wrong("subject: %q would let everybody in whom the issuer knows: name whom it is about, such as repo:example/shop:*", o.Subject)
+		}
+		if err := task.ValidatePattern(o.Agent); err != nil {
+			wrong("agent: %w", err)
+		}
 	}
 	return errs
 }

@@ -30,6 +30,8 @@ type Operation struct {
 	Large bool
 	// Changes marks the one GET that changes something.
 	Changes bool
+	// Local keeps callers of other machines out, whatever their access token.
+	Local bool
 	// Sends describes a streamed answer of Outs; empty for any other answer.
 	Sends string
 
@@ -263,15 +265,19 @@ var (
 	OpStory  = op[StoryInput, Story](Operation{Name: "story", Method: http.MethodGet, Path: "/v1/story/{id}", Summary: "What happened to a task, or to one claim, in sentences, oldest first"})
 	OpReport = op[ReportInput, Report](Operation{Name: "report", Method: http.MethodGet, Path: "/v1/report", Summary: "How agents did in the last days, and what waits for people; Notion is asked for names at most"})
 
-	OpPause        = op[KeyedInput[*PauseRequest], Paused](Operation{Name: "pause", Meter: ByQuota, Method: http.MethodPost, Path: "/v1/pause", Summary: "Grant nothing for a while, to an agent or to anybody; what is held goes on"})
-	OpResume       = op[KeyedInput[*ResumeRequest], Paused](Operation{Name: "resume", Meter: ByThing, Method: http.MethodPost, Path: "/v1/resume", Summary: "End a pause"})
-	OpSweep        = op[KeyedInput[*SweepRequest], Sweep](Operation{Name: "sweep", Meter: ByNotion, Method: http.MethodPost, Path: "/v1/sweep", Summary: "Put tasks whose claim is stale back to OPEN, now"})
-	OpSync         = op[KeyedInput[*SyncRequest], Sync](Operation{Name: "sync", Meter: ByNotion, Method: http.MethodPost, Path: "/v1/sync", Summary: "Bring the daemon's copy of the tasks up to date, now"})
+	OpPause        = op[KeyedInput[*PauseRequest], Paused](Operation{Name: "pause", Local: true, Meter: ByQuota, Method: http.MethodPost, Path: "/v1/pause", Summary: "Grant nothing for a while, to an agent or to anybody; what is held goes on"})
+	OpResume       = op[KeyedInput[*ResumeRequest], Paused](Operation{Name: "resume", Local: true, Meter: ByThing, Method: http.MethodPost, Path: "/v1/resume", Summary: "End a pause"})
+	OpSweep        = op[KeyedInput[*SweepRequest], Sweep](Operation{Name: "sweep", Local: true, Meter: ByNotion, Method: http.MethodPost, Path: "/v1/sweep", Summary: "Put tasks whose claim is stale back to OPEN, now"})
+	OpSync         = op[KeyedInput[*SyncRequest], Sync](Operation{Name: "sync", Local: true, Meter: ByNotion, Method: http.MethodPost, Path: "/v1/sync", Summary: "Bring the daemon's copy of the tasks up to date, now"})
 	OpStatus       = op[struct{}, Status](Operation{Name: "status", Method: http.MethodGet, Path: "/v1/status", Summary: "The state of the daemon"})
-	OpWebhook      = op[struct{}, Webhook](Operation{Name: "webhook", Method: http.MethodGet, Path: "/v1/webhook", Summary: "The address for Notion's webhooks, and the token to enter there"})
-	OpRenewWebhook = op[BareInput, Webhook](Operation{Name: "renewWebhook", Meter: ByOwner, Method: http.MethodPost, Path: "/v1/webhook/renew", Summary: "Forget the token of the webhooks, so that Notion may send another"})
-	OpCluster      = op[struct{}, Cluster](Operation{Name: "cluster", Method: http.MethodGet, Path: "/v1/cluster", Summary: "The daemons that work as one with this one"})
-	OpAdoptCluster = op[BareInput, Cluster](Operation{Name: "adoptCluster", Meter: ByOwner, Method: http.MethodPost, Path: "/v1/cluster/adopt", Summary: "Take the journal as it is now for the right one"})
+	OpWebhook      = op[struct{}, Webhook](Operation{Name: "webhook", Local: true, Method: http.MethodGet, Path: "/v1/webhook", Summary: "The address for Notion's webhooks, and the token to enter there"})
+	OpRenewWebhook = op[BareInput, Webhook](Operation{Name: "renewWebhook", Local: true, Meter: ByOwner, Method: http.MethodPost, Path: "/v1/webhook/renew", Summary: "Forget the token of the webhooks, so that Notion may send another"})
+	OpCluster      = op[struct{}, Cluster](Operation{Name: "cluster", Local: true, Method: http.MethodGet, Path: "/v1/cluster", Summary: "The daemons that work as one with this one"})
+	OpAccess       = op[struct{}, Access](Operation{Name: "access", Method: http.MethodGet, Path: "/v1/access", Summary: "What the caller's access token allows; only callers of other machines have one"})
+	OpNewToken     = op[KeyedInput[TokenRequest], NewToken](Operation{Name: "new-token", Local: true, Meter: ByOwner, Method: http.MethodPost, Path: "/v1/tokens", Status: http.StatusCreated, Repeat: Anew, Summary: "Make an access token for an agent on another machine"})
+	OpTokens       = op[struct{}, Tokens](Operation{Name: "tokens", Local: true, Method: http.MethodGet, Path: "/v1/tokens", Summary: "The access tokens, without their secrets"})
+	OpRevokeToken  = op[TokenInput, Token](Operation{Name: "revoke-token", Local: true, Meter: ByOwner, Method: http.MethodDelete, Path: "/v1/tokens/{id}", Summary: "Make an access token invalid, and end what is open under it"})
+	OpAdoptCluster = op[BareInput, Cluster](Operation{Name: "adoptCluster", Local: true, Meter: ByOwner, Method: http.MethodPost, Path: "/v1/cluster/adopt", Summary: "Take the journal as it is now for the right one"})
 )
 
 // change is an operation on one claim.

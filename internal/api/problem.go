@@ -20,6 +20,8 @@ const (
 	CodeUnknownReservation Code = "unknown_reservation"
 	CodeInvalidRequest     Code = "invalid_request"
 	CodeForbiddenAgent     Code = "forbidden_agent"
+	CodeForbidden          Code = "forbidden"
+	CodeUnauthorized       Code = "unauthorized"
 	CodeKeyReused          Code = "key_reused"
 	CodeTooLarge           Code = "too_large"
 	CodeWrongMethod        Code = "wrong_method"
@@ -83,6 +85,8 @@ var meanings = map[Code]meaning{
 	CodeInvalidRequest:     {http.StatusUnprocessableEntity, ExitUsage, "The request is not valid"},
 	CodeOtherMachine:       {http.StatusUnprocessableEntity, ExitUsage, "The daemon cannot see the process"},
 	CodeForbiddenAgent:     {http.StatusForbidden, ExitFailure, "The agent's name may not be used"},
+	CodeForbidden:          {http.StatusForbidden, ExitFailure, "The caller may not do this"},
+	CodeUnauthorized:       {http.StatusUnauthorized, ExitFailure, "The access token is not valid"},
 	CodeKeyReused:          {http.StatusUnprocessableEntity, ExitUsage, "The idempotency key was used for another request"},
 	CodeTooLarge:           {http.StatusRequestEntityTooLarge, ExitUsage, "The request is too large"},
 	CodeWrongMethod:        {http.StatusMethodNotAllowed, ExitUsage, "The method is not allowed here"},

@@ -2,26 +2,21 @@ package cluster
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
-	"math/big"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"dibs/internal/kit/safefile"
+	"dibs/internal/kit/selfsigned"
 )
 
 // Card is what a member publishes about itself in the database.
@@ -89,7 +84,7 @@ func AddressIn(body []byte) string { return readCard(body).Address }
 const keyFile = "member.pem"
 
 // keyOf returns the key and certificate of the member with this state directory. It creates them on
-// first use. The certificate is self-signed: members trust those in the database.
+// first use. Members trust the certificates in the database, so another one there revokes it.
 func keyOf(dir string) (tls.Certificate, error) {
 	return loadKey(dir, write)
 }
@@ -99,7 +94,7 @@ func loadKey(dir string, keep func(path string, key []byte) error) (tls.Certific
 	path := filepath.Join(dir, keyFile)
 	pair, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if pair, err = newKey(); err == nil {
+		if pair, err = selfsigned.New(); err == nil {
 			err = keep(path, pair)
 		}
 	}
@@ -111,30 +106,6 @@ func loadKey(dir string, keep func(path string, key []byte) error) (tls.Certific
 		return tls.Certificate{}, fmt.Errorf("the key of this member: %s: %w: remove the file, and another one is made", path, err)
 	}
 	return made, nil
-}
-
-// newKey returns a new key and its certificate in PEM form.
-func newKey() ([]byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	// The certificate never expires: it is revoked by publishing another one in the database.
-	template := x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "dibs"},
-		NotBefore: time.Unix(0, 0), NotAfter: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), // none, see RFC 5280, 4.1.2.5
-		KeyUsage: x509.KeyUsageDigitalSignature,
-	}
-	certificate, err := x509.CreateCertificate(rand.Reader, &template, &template, key.Public(), key)
-	if err != nil {
-		return nil, err
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, err
-	}
-	return append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}),
-		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})...), nil
 }
 
 func read(path string) ([]byte, error) {

@@ -75,6 +75,33 @@ func MatchAgent(pattern, name string) bool {
 	return len(name) > len(begin) && strings.HasPrefix(name, begin)
 }
 
+// Covers reports whether a pattern in which each * stands for any characters, also none, matches text:
+// the names that an access token may act under, and whom a JWT is about.
+func Covers(pattern, text string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == text
+	}
+	first, last := parts[0], parts[len(parts)-1]
+	if len(text) < len(first)+len(last) || !strings.HasPrefix(text, first) || !strings.HasSuffix(text, last) {
+		return false
+	}
+	text = text[len(first) : len(text)-len(last)]
+	for _, part := range parts[1 : len(parts)-1] {
+		at := strings.Index(text, part)
+		if at < 0 {
+			return false
+		}
+		text = text[at+len(part):]
+	}
+	return true
+}
+
+// ValidatePattern returns an error unless a pattern, as in Covers, can match the name of an agent.
+func ValidatePattern(pattern string) error {
+	return ValidateAgent(strings.ReplaceAll(pattern, "*", "x"))
+}
+
 // brailleBlank is a symbol that looks like a space.
 const brailleBlank = '\u2800'
 
