@@ -39,6 +39,8 @@ type Client struct {
 	name string
 	http http.Client
 
+	bearer func(context.Context) (string, error) // see Bearer
+
 	patience time.Duration // see OnSilence
 	silent   func()
 	silence  sync.Once
@@ -102,6 +104,10 @@ func Over(name string, dial func(context.Context) (net.Conn, error)) *Client {
 	}
 	return c
 }
+
+// Bearer makes the client show an access token, or a JWT, which token returns for each request. The
+// error of token is that of the request. Bearer must be called before the first request.
+func (c *Client) Bearer(token func(context.Context) (string, error)) { c.bearer = token }
 
 // Await makes the client wait for a daemon that is away, as while it restarts: each request tries
 // for that long to connect. It must be called before the first request.
@@ -189,6 +195,13 @@ func (c *Client) exchange(ctx context.Context, r request) (*http.Response, error
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set(api.ProcessHeader, strconv.Itoa(os.Getpid()))
+	if c.bearer != nil {
+		token, err := c.bearer(ctx)
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set(api.BearerHeader, "Bearer "+token)
+	}
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, c.unreachable(ctx, err)

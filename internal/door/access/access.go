@@ -32,6 +32,8 @@ const (
 	maxTokens = 10_000
 	// refresh is how often at most a token's last use is stored.
 	refresh = time.Minute
+	// storing is how long that may take.
+	storing = time.Second
 	// metaTokens is the key of the stored tokens, as JSON.
 	metaTokens = "access.tokens"
 )
@@ -230,7 +232,9 @@ func (t *Tokens) admit(ctx context.Context, secret api.AccessToken) (Pass, error
 	one := t.all[at]
 	if now.Sub(one.Used) >= refresh {
 		one.Used = now
-		if err := t.store(ctx, t.all); err != nil { // it is valid nevertheless
+		brief, cancel := context.WithTimeout(ctx, storing)
+		defer cancel()
+		if err := t.store(brief, t.all); err != nil { // it is valid nevertheless
 			t.config.Log.Debug("the last use of an access token was not stored", "token", one.ID, "error", err)
 		}
 	}
