@@ -166,7 +166,7 @@ func (m message) variables() []string {
 	return []string{
 		"DIBS_EVENT=" + words(func(n Notice) string { return string(n.Event) }),
 		"DIBS_TASK=" + words(func(n Notice) string { return string(n.Task) }),
-		"DIBS_URL=" + words(func(n Notice) string { return n.URL }),
+		"DIBS_TASK_URL=" + words(func(n Notice) string { return n.URL }),
 		"DIBS_TEXT=" + m.text(),
 	}
 }

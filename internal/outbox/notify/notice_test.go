@@ -189,7 +189,7 @@ func TestCommandIsTold(t *testing.T) {
 	t.Setenv("NOTION_TOKEN", "hush")
 	hostile := review
 	hostile.Summary = "'; touch evil $(touch evil)"
-	r := open(t, o, config.Receiver{Command: `cat; echo "$DIBS_EVENT|$DIBS_TASK|$DIBS_URL|$DIBS_TEXT|$NOTION_TOKEN"; exit 3`})
+	r := open(t, o, config.Receiver{Command: `cat; echo "$DIBS_EVENT|$DIBS_TASK|$DIBS_TASK_URL|$DIBS_TEXT|$NOTION_TOKEN"; exit 3`})
 	_, err := r.Send(t.Context(), intent(hostile, question))
 	const first, second = "Oracle finished “Beta”, for a person to review: '; touch evil $(touch evil)\nhttps://notion.example/b", "Sandman asks about “Alpha <!here>”: which & <!channel>[31m of | two?\nhttps://notion.example/a?b=c&d|e"
 	want := first + "\n" + second + "\nreview ask|b a|https://notion.example/b https://notion.example/a?b=c&d|e|" + first + "\n" + second + "|\n"
