@@ -198,6 +198,8 @@ func FormC(v reflect.Value) {
 type Parts struct {
 	// Actor is the agent in whose name something is done (is:"actor"); empty for nobody's.
 	Actor string
+	// Nobody is the part that would name the agent, where it names none; nil if there is no such part.
+	Nobody *string
 	// Owner is the agent whose claim it must be (is:"owner"); empty for anybody's.
 	Owner string
 	// Signer is the name under which somebody does it in the agent's place (is:"signer"); empty for none.
@@ -241,6 +243,8 @@ func (p *Parts) read(v reflect.Value, within string) {
 			p.read(value, "body.")
 		case field.Anonymous:
 			p.read(value, within)
+		case is == "actor" && value.IsZero():
+			p.Nobody = value.Addr().Interface().(*string)
 		case is == "" || value.IsZero():
 		case is == "actor":
 			p.Actor = value.String()

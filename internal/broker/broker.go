@@ -268,6 +268,7 @@ type Config struct {
 	Creations Creations
 	// Cluster is the daemon's cluster; nil for none.
 	Cluster Cluster
+	Tokens  Tokens
 	Daemon  Daemon
 	Log     *slog.Logger
 }
@@ -295,6 +296,7 @@ type Broker struct {
 	pages     Pages
 	creations Creations
 	cluster   Cluster
+	tokens    Tokens
 	log       *slog.Logger
 	ahead     atomic.Int64 // see Local
 
@@ -324,7 +326,7 @@ func New(c Config) *Broker {
 	closed := make(chan struct{})
 	b := &Broker{
 		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, inbox: c.Inbox, reserved: c.Reserved, clock: c.Clock, notion: c.Notion,
-		agents: c.Agents, names: c.Names, fields: c.Fields, words: c.Words, past: c.Past, daemon: c.Daemon, comments: c.Comments, pages: c.Pages, creations: c.Creations, cluster: c.Cluster, log: c.Log,
+		agents: c.Agents, names: c.Names, fields: c.Fields, words: c.Words, past: c.Past, daemon: c.Daemon, comments: c.Comments, pages: c.Pages, creations: c.Creations, cluster: c.Cluster, tokens: c.Tokens, log: c.Log,
 		picked: make(map[task.ID]bool), rivals: newRivals(),
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}

@@ -54,6 +54,9 @@ type Caller struct {
 	// and root.
 	User string
 	Own  bool
+	// Access is what the access token of a caller from another machine allows; nil for a user of this
+	// one. UID is then the token's, see access.Pass.
+	Access *api.Access
 	// Key is the request's idempotency key, of that user; empty for none. A request that comes again
 	// under its key does nothing twice.
 	Key string

@@ -12,7 +12,7 @@ import (
 )
 
 // Authorize returns an error unless the caller may use the agent's name. The configuration of the
-// caller's member decides. An unknown user may use only names that are open to everybody. The error
+// caller's member decides, and the access token of a caller from another machine. An unknown user may use only names that are open to everybody. The error
 // is an *InvalidError or a *ForbiddenError.
 func (b *Broker) Authorize(agent string, who Caller) error {
 	if err := task.ValidateAgent(agent); err != nil {
@@ -20,6 +20,9 @@ func (b *Broker) Authorize(agent string, who Caller) error {
 	}
 	if b.mirror != nil {
 		b.mirror.Used()
+	}
+	if err := who.covers(agent); err != nil {
+		return err
 	}
 	agents, known := b.agentsOf(who.Member)
 	if !known {
@@ -32,7 +35,7 @@ func (b *Broker) Authorize(agent string, who Caller) error {
 	switch {
 	case !listed:
 		return &ForbiddenError{Agent: agent, Detail: fmt.Sprintf("%q is not among the agents of this daemon; use one of those configured, or add it to `agents`", agent)}
-	case len(a.UIDs) > 0 && !slices.Contains(a.UIDs, who.UID):
+	case who.Access == nil && len(a.UIDs) > 0 && !slices.Contains(a.UIDs, who.UID):
 		return &ForbiddenError{Agent: agent, Detail: fmt.Sprintf("user %d may not go by the name %q; its `uids` in the configuration say who may", who.UID, agent)}
 	}
 	return nil
@@ -41,6 +44,9 @@ func (b *Broker) Authorize(agent string, who Caller) error {
 // AuthorizeSigner returns an error unless the caller may act under a name that need not be an
 // agent's: a person's name is taken as given, and recorded with the user of the machine.
 func (b *Broker) AuthorizeSigner(name string, who Caller) error {
+	if who.Access != nil {
+		return errPerson
+	}
 	agents, known := b.agentsOf(who.Member)
 	if _, listed := entry(agents, name); known && !listed && task.ValidateAgent(name) == nil {
 		return nil
@@ -74,6 +80,12 @@ func (b *Broker) mint(ctx context.Context, who Caller, session string) (name str
 	usable := func(name string) bool { return b.Authorize(name, who) == nil }
 	now := time.Now()
 	m := task.Mint{UID: who.UID, Session: session, Now: now, Gone: now.Add(-task.NameKept), Usable: usable}
+	if who.Access != nil {
+		if only, _ := who.Named(); only != "" {
+			return only, false, b.Authorize(only, who)
+		}
+		m.Pattern = who.Access.Agent
+	}
 	known := false
 	if session != "" {
 		has, used, err := b.names.SessionName(ctx, who.UID, session, m.Gone)

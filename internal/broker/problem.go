@@ -58,11 +58,10 @@ func (b *Broker) Problem(err error) *api.Problem {
 		return api.NewProblem(api.CodeInvalidRequest, api.Collapse(draft.Detail))
 	}
 	if forbidden, ok := errors.AsType[*ForbiddenError](err); ok {
-		p := api.NewProblem(api.CodeForbiddenAgent, forbidden.Detail)
 		if forbidden.Agent == "" {
-			p.Title = "The user may not do this"
+			return api.NewProblem(api.CodeForbidden, forbidden.Detail)
 		}
-		return p
+		return api.NewProblem(api.CodeForbiddenAgent, forbidden.Detail)
 	}
 	if p := b.reservationProblem(err); p != nil {
 		return p

@@ -31,6 +31,7 @@ type shared struct {
 	process  *process
 	handlers func() (agents, webhooks http.Handler) // while this daemon leads, else nil
 	member   *cluster.Member
+	database *journal.Database
 	machines *server.Machines
 	door     *server.Door
 	front    *server.Front // for callers of this machine
@@ -55,7 +56,7 @@ func (p *process) share(ctx context.Context, network cluster.Network, handlers f
 		return nil, err
 	}
 	p.cleanup = append(p.cleanup, database.Close)
-	s := &shared{process: p, handlers: handlers}
+	s := &shared{process: p, handlers: handlers, database: database}
 	s.member, err = cluster.New(ctx, cluster.Config{
 		Database: database, Name: name, Dir: c.StateDir, Network: network, Log: p.log.With(claim.AttrEvent, claim.EventLeadership),
 		Agents: namesAt(*c), Databases: logsOf(*c),

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/door/access"
 	"dibs/internal/door/server"
 	"dibs/internal/journal"
 	"dibs/internal/mirror"
@@ -60,6 +61,9 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 	if err := d.listenForHooks(ctx, o); err != nil {
 		return nil, err
 	}
+	if err := d.listenForRemote(ctx, o); err != nil {
+		return nil, err
+	}
 	if len(o.Config.Agents) == 0 && openToOthers(d.listen.Addr()) {
 		d.log.Warn("other users of this machine can open the socket, and claim under any name: list agents, with their uids")
 	}
@@ -83,6 +87,7 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 func (d *Daemon) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, d.Close()) }()
 	defer d.serveHooks()()
+	defer d.serveRemote()()
 	if d.shared != nil {
 		return d.takeTurns(ctx)
 	}
@@ -219,6 +224,39 @@ func (d *Daemon) serveHooks() (stop func()) {
 		ctx, cancel := context.WithTimeout(context.Background(), doorDrain)
 		defer cancel()
 		h.Shutdown(ctx)
+		<-over
+	}
+}
+
+// serveRemote answers agents on other machines until stop is called.
+func (d *Daemon) serveRemote() (stop func()) {
+	if d.remoteListen == nil {
+		return func() {}
+	}
+	var to http.Handler
+	var stored func(ctx context.Context, key string) (string, error)
+	if d.shared != nil {
+		to, stored = d.shared.door, d.shared.database.Meta
+	} else {
+		l := d.leader.Load()
+		to, stored = l.server, l.journal.Meta
+	}
+	certificate := access.Own(stored)
+	if c := d.live.Load().Remote; c.CertFile != "" {
+		certificate, _ = access.FromFiles(c.CertFile, c.KeyFile) // it was there when the daemon started
+	}
+	remote := server.NewRemote(to, server.RemoteOptions{Certificate: certificate.Get, Log: d.log})
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		if err := remote.Serve(d.remoteListen); err != nil {
+			d.log.Error("agents on other machines are not heard any more: their listener failed; restart the daemon", claim.AttrError, err)
+		}
+	}()
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), doorDrain)
+		defer cancel()
+		remote.Shutdown(ctx)
 		<-over
 	}
 }

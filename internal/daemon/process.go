@@ -18,6 +18,7 @@ import (
 	"dibs/internal/broker"
 	"dibs/internal/claim/brake"
 	"dibs/internal/cluster"
+	"dibs/internal/door/access"
 	"dibs/internal/door/server"
 )
 
@@ -33,6 +34,8 @@ type Options struct {
 	Listener net.Listener
 	// Webhooks accepts what Notion posts; nil means webhook.listen, if set.
 	Webhooks net.Listener
+	// Remote accepts agents on other machines; nil means remote.listen, if set.
+	Remote net.Listener
 	// Network connects the members of a cluster; nil means the machine's network.
 	Network cluster.Network
 	Log     *slog.Logger
@@ -54,6 +57,9 @@ type process struct {
 	// hookListen is for webhooks; nil without webhook.listen.
 	hookListen net.Listener
 	hooksIn    *server.Webhooks // accepts on it, once this daemon runs
+
+	// remoteListen is for agents on other machines; nil without remote.listen.
+	remoteListen net.Listener
 
 	live      atomic.Pointer[config.Config] // the configuration; a reload changes it
 	reloading chan struct{}                 // a mutex for jobs and for a reload, which may send requests
@@ -113,6 +119,27 @@ func (p *process) hookURL() string {
 		return ""
 	}
 	return "http://" + p.hookListen.Addr().String() + p.live.Load().Webhook.Path
+}
+
+// listenForRemote listens for agents on other machines, unless that is off.
+func (p *process) listenForRemote(ctx context.Context, o Options) (err error) {
+	c := o.Config.Remote
+	p.remoteListen = o.Remote
+	if p.remoteListen == nil && c.Listen != "" {
+		var network net.ListenConfig
+		if p.remoteListen, err = network.Listen(ctx, "tcp", c.Listen); err != nil {
+			return fmt.Errorf("remote.listen: %w: set another address, or none", err)
+		}
+	}
+	if p.remoteListen == nil {
+		return nil
+	}
+	p.cleanup = append(p.cleanup, func() error { return closeOnce(p.remoteListen) })
+	if c.CertFile != "" {
+		_, err = access.FromFiles(c.CertFile, c.KeyFile)
+	}
+	p.log.Info("listening for agents on other machines", "url", "https://"+p.remoteListen.Addr().String())
+	return err
 }
 
 // agentsOf returns the configured agents for the broker.

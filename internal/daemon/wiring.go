@@ -16,6 +16,7 @@ import (
 	"dibs/internal/claim/doubt"
 	"dibs/internal/claim/keepers"
 	"dibs/internal/daemon/metrics"
+	"dibs/internal/door/access"
 	"dibs/internal/door/server"
 	"dibs/internal/journal"
 	"dibs/internal/journal/inbox"
@@ -71,6 +72,9 @@ var (
 	_ broker.Creations    = (*creation.Maker)(nil)
 	_ broker.Cluster      = members{}  // shared, and the doubt
 	_ broker.Daemon       = reporter{} // see status.go
+	_ broker.Tokens       = (*access.Tokens)(nil)
+	_ server.Access       = (*access.Tokens)(nil)
+	_ access.Storage      = (*journal.Journal)(nil)
 	_ server.Journal      = (*journal.Journal)(nil)
 	_ server.Metrics      = (*metrics.Metrics)(nil)
 	_ server.Member       = (*shared)(nil)
@@ -187,17 +191,22 @@ func (d *leader) build(ctx context.Context, logs map[claim.Log]wording.Writer, d
 		return err
 	}
 
+	tokens, err := d.openAccess(ctx)
+	if err != nil {
+		return err
+	}
+
 	// The broker is on top of all of them, and the server answers with it.
 	d.broker = broker.New(broker.Config{
 		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Reserved: d.reservations, Clock: d.notion, Notion: d.notion,
 		Inbox: broker.InboxConfig{Inbox: led, Listen: d.listener.listen, Visibility: d.config.Inbox.Visibility, Offer: d.config.Inbox.Offer},
 		Past:  led, Daemon: reporter{d},
 		Agents: agentsOf(d.config), Names: led, Fields: d.config.Tasks.Selectable(), Words: d.tasks.Words(), Comments: remarks, Pages: pages{d.notion},
-		Creations: creation.New(d.journal, d.tasks, d.mirror.Observe, d.log), Cluster: members{d}, Log: d.log,
+		Creations: creation.New(d.journal, d.tasks, d.mirror.Observe, d.log), Cluster: members{d}, Tokens: tokens, Log: d.log,
 	})
 	d.server = server.New(server.Options{
 		Broker: d.broker, Journal: d.journal, Log: d.log, Version: d.version,
-		Metrics: d.metrics, Machines: d.machines(),
+		Metrics: d.metrics, Machines: d.machines(), Access: tokens,
 	})
 	d.server.SetListed(listed(d.config))
 	return nil
@@ -240,6 +249,20 @@ func (d *leader) openDoubt(ctx context.Context) (err error) {
 	}
 	d.doubt, err = doubt.OpenDoubt(ctx, c)
 	return err
+}
+
+// openAccess makes what knows callers from other machines.
+func (d *leader) openAccess(ctx context.Context) (*access.Tokens, error) {
+	c := d.config.Remote
+	fingerprint := func(ctx context.Context) (string, error) { return access.Make(ctx, d.journal) }
+	if c.CertFile != "" {
+		fingerprint = func(context.Context) (string, error) { return "", nil }
+	} else if d.remoteListen != nil {
+		if _, err := fingerprint(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return access.New(ctx, access.Config{Storage: d.journal, Fingerprint: fingerprint, Log: d.log})
 }
 
 // openReceivers makes a queue for each receiver of notices.

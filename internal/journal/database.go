@@ -403,6 +403,16 @@ func (d *Database) look(ctx context.Context) error {
 	return err
 }
 
+// Meta returns what the leader stored under a key, see Journal.SetMeta; "" for nothing. It is for
+// members that do not lead.
+func (d *Database) Meta(ctx context.Context, key string) (value string, err error) {
+	err = d.db.QueryRowContext(ctx, d.in("SELECT value FROM %s.meta WHERE key = $1"), key).Scan(&value)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return value, d.failed(err, "reading what the leader has stored")
+}
+
 // Open opens the journal for the leader of a term. Like the function Open, it recovers what the
 // last leader left half done.
 func (d *Database) Open(ctx context.Context, t Term) (*Journal, error) {

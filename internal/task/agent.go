@@ -133,6 +133,8 @@ type Mint struct {
 	// session of that user, which has one name.
 	UID     int
 	Session string
+	// Pattern is what the name has to match, as in Covers; empty for any name.
+	Pattern string
 	// Now is this machine's time. A session not heard of since Gone has lost its name.
 	Now, Gone time.Time
 	// Free reports whether a name is free, as far as the caller knows. The journal checks its own
@@ -162,11 +164,16 @@ func NameSuffix() string {
 	return string(suffix)
 }
 
-// Next returns a random name.
+// Next returns a random name, which has the letters in place of the pattern's first * where the usual
+// name does not match.
 func (m Mint) Next() string {
 	suffix := m.Suffix
 	if suffix == nil {
 		suffix = NameSuffix
 	}
-	return NamePrefix + "-" + suffix()
+	name := NamePrefix + "-" + suffix()
+	if before, after, open := strings.Cut(m.Pattern, "*"); open && !Covers(m.Pattern, name) {
+		name = before + suffix() + strings.ReplaceAll(after, "*", "")
+	}
+	return name
 }

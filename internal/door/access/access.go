@@ -59,8 +59,8 @@ type Pass struct {
 	Over <-chan struct{}
 }
 
-// numberOf returns the UID of a Pass.
-func numberOf(id string) int {
+// NumberOf returns the Pass.UID for a Pass.ID.
+func NumberOf(id string) int {
 	sum := sha256.Sum256([]byte(id))
 	return -2 - int(binary.BigEndian.Uint64(sum[:])>>2)
 }
@@ -238,7 +238,7 @@ func (t *Tokens) admit(ctx context.Context, secret api.AccessToken) (Pass, error
 			t.config.Log.Debug("the last use of an access token was not stored", "token", one.ID, "error", err)
 		}
 	}
-	return Pass{UID: numberOf(one.ID), ID: one.ID, Names: one.Agent, Ends: one.Expires, Over: one.over}, nil
+	return Pass{UID: NumberOf(one.ID), ID: one.ID, Names: one.Agent, Ends: one.Expires, Over: one.over}, nil
 }
 
 // Enter counts a request of a caller until leave is called. The error says that the caller has as many

@@ -20,6 +20,13 @@ import (
 // afterwards, see api.Parts.
 func (s *Server) admit(ctx context.Context, in any) (broker.Caller, error) {
 	who, parts := s.caller(ctx), api.PartsOf(in)
+	if parts.Nobody != nil {
+		var err error
+		if *parts.Nobody, err = who.Named(); err != nil {
+			return who, err
+		}
+		parts.Actor = *parts.Nobody
+	}
 	if parts.Actor != "" {
 		if err := s.broker.Authorize(parts.Actor, who); err != nil {
 			return who, err
@@ -58,7 +65,7 @@ func (s *Server) admit(ctx context.Context, in any) (broker.Caller, error) {
 func (s *Server) caller(ctx context.Context) broker.Caller {
 	g := guest(ctx)
 	key, _ := ctx.Value(keyedKey{}).(string)
-	return broker.Caller{UID: g.UID, Member: g.Member, User: g.signature(), Own: g.Own, Key: key, Quota: purse{s, g.UID}}
+	return broker.Caller{UID: g.UID, Member: g.Member, User: g.signature(), Own: g.Own, Access: g.access, Key: key, Quota: purse{s, g.UID}}
 }
 
 // ownProcess finds one of the caller's processes, on the machine where the caller came in.

@@ -29,6 +29,9 @@ func (f failure) ContentType(string) string { return api.ProblemType }
 
 // problemHeader returns the header fields that go with a problem.
 func problemHeader(p *api.Problem) http.Header {
+	if p.Status == http.StatusUnauthorized {
+		return http.Header{"Www-Authenticate": {`Bearer realm="dibs", error="invalid_token"`}} // RFC 6750, 3
+	}
 	if p.Status != http.StatusServiceUnavailable && p.Status != http.StatusTooManyRequests || p.RetryAfter == 0 {
 		return nil
 	}
@@ -47,8 +50,10 @@ func cutOff(ctx context.Context) *api.Problem {
 	if errors.Is(context.Cause(ctx), errStopping) {
 		return stopping()
 	}
-	if errors.Is(context.Cause(ctx), errSilent) {
-		return errSilent
+	for _, why := range []*api.Problem{errSilent, errRevoked, errExpired} {
+		if errors.Is(context.Cause(ctx), why) {
+			return why
+		}
 	}
 	return api.NewProblem(api.CodeInternal, "the caller went away") // which will not read this
 }

@@ -87,6 +87,10 @@ type Broker interface {
 	RenewWebhook(context.Context, broker.Caller, *api.BareInput) (api.Webhook, error)
 	Cluster(context.Context, broker.Caller, *struct{}) (api.Cluster, error)
 	AdoptCluster(context.Context, broker.Caller, *api.BareInput) (api.Cluster, error)
+	Access(context.Context, broker.Caller, *struct{}) (api.Access, error)
+	NewToken(context.Context, broker.Caller, *api.KeyedInput[api.TokenRequest]) (api.NewToken, error)
+	Tokens(context.Context, broker.Caller, *struct{}) (api.Tokens, error)
+	RevokeToken(context.Context, broker.Caller, *api.TokenInput) (api.Token, error)
 }
 
 // Journal stores the answers to requests with idempotency keys.

@@ -123,6 +123,10 @@ type instead func(w http.ResponseWriter, err error)
 // about the cluster does not wait until the cluster is well.
 func (d *Door) once(here func(http.ResponseWriter, *http.Request, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		if guest(r.Context()).Remote { // only the leader knows whether it may hear that
+			d.pass(w, r)
+			return
+		}
 		ctx, cancel := context.WithTimeout(r.Context(), doorGlance)
 		defer cancel()
 		d.pass(w, r.WithContext(context.WithValue(ctx, onceKey{}, instead(func(w http.ResponseWriter, err error) { here(w, r, err) }))))
@@ -174,6 +178,9 @@ func (d *Door) problem(ctx context.Context, err error) *api.Problem {
 		return api.NewProblem(api.CodeStopping, errStopping.Error())
 	}
 	p := api.NewProblem(api.Code(claim.CodeJournalUnavailable), api.Saying(err))
+	if guest(ctx).Remote {
+		p.Detail = "no daemon leads at the moment: ask again"
+	}
 	p.RetryIn(doorRetry)
 	return p
 }

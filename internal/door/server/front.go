@@ -183,8 +183,9 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 
 // strangers serves a listener that anybody may be able to reach, until the server is shut down. At
 // the limit, the connection that has owed a request longest gives way: one that sends next to
-// nothing shuts nobody out. A handler calls whole once it has all of the request.
-func strangers(s *http.Server, l net.Listener, log *slog.Logger) error {
+// nothing shuts nobody out. A handler calls whole once it has all of the request, or knows whose it is.
+// secure encrypts the connections; nil for none.
+func strangers(s *http.Server, l net.Listener, secure func(net.Listener) net.Listener, log *slog.Logger) error {
 	limited := limit(l, maxConns, log, nil)
 	limited.yields = true
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
@@ -193,7 +194,10 @@ func strangers(s *http.Server, l net.Listener, log *slog.Logger) error {
 			owes(c, true)
 		}
 	}
-	return ended(s.Serve(limited))
+	if l = limited; secure != nil {
+		l = secure(limited)
+	}
+	return ended(s.Serve(l))
 }
 
 // owes is countedConn.of.owes for a connection that may be encrypted, or not be counted.

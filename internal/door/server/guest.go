@@ -21,14 +21,20 @@ func peerOf(c net.Conn) peer.Peer {
 	return peer.Of(c)
 }
 
-// Guest is the caller of a request, as the kernel identifies the process that connected. A door
-// passes it to the leader.
+// Guest is the caller of a request, as the kernel identifies the process that connected, or, for a
+// caller from another machine, as the access token says, which the server checks. A door passes it to
+// the leader.
 type Guest struct {
 	peer.Peer
 	// User is the user's name; empty if it has none.
 	User string `json:"user,omitempty"`
 	// Own is set for root, and for the user that the daemon runs as.
 	Own bool `json:"own,omitempty"`
+	// Remote is set for a caller from another machine, who shows the access token Token.
+	Remote bool   `json:"remote,omitempty"`
+	Token  string `json:"token,omitempty"`
+	// access is what the token allows; nil for a caller of this machine.
+	access *api.Access
 	// Member is the member that the caller came in by; empty without a cluster.
 	Member string `json:"-"`
 }
@@ -88,5 +94,5 @@ func withProcess(r *http.Request) *http.Request {
 func sameMachine(ctx context.Context) bool {
 	says, given := ctx.Value(saysKey{}).(int)
 	is := guest(ctx).PID
-	return !given || is < 0 || says == is
+	return !guest(ctx).Remote && (!given || is < 0 || says == is)
 }

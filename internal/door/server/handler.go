@@ -30,6 +30,7 @@ func New(o Options) *Server {
 		broker:   o.Broker,
 		journal:  o.Journal,
 		log:      o.Log,
+		access:   o.Access,
 		machines: cmp.Or(o.Machines, NewMachines("", nil)),
 		idle:     make(chan struct{}),
 		quota:    ratelimit.New(quotaBurst, quotaEvery),
@@ -49,7 +50,7 @@ func (s *Server) layers(o Options) http.Handler {
 	if o.Metrics != nil {
 		mux.Handle(metricsRoute, o.Metrics.Handler())
 	}
-	return s.observed(o.Metrics, addressed(routed(mux, withBody(s.prompt(s.keyed(mux))))))
+	return s.observed(o.Metrics, s.admitted(addressed(routed(mux, withBody(s.prompt(s.keyed(mux)))))))
 }
 
 const metricsRoute = "GET /metrics"

@@ -176,6 +176,10 @@ func register(o operations) {
 	serve(o, api.OpRenewWebhook, Broker.RenewWebhook)
 	serve(o, api.OpCluster, Broker.Cluster)
 	serve(o, api.OpAdoptCluster, Broker.AdoptCluster)
+	serve(o, api.OpAccess, Broker.Access)
+	serve(o, api.OpNewToken, Broker.NewToken)
+	serve(o, api.OpTokens, Broker.Tokens)
+	serve(o, api.OpRevokeToken, Broker.RevokeToken)
 }
 
 // operations is the API to which operations are added.

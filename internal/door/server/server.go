@@ -28,6 +28,8 @@ type Options struct {
 	Version string // the program's, for the API's description
 	// Machines, if set, knows the processes of other members' machines.
 	Machines *Machines
+	// Access, if set, admits callers from other machines.
+	Access Access
 	// Metrics, if set, answers GET /metrics, and counts answers.
 	Metrics Metrics
 }
@@ -48,6 +50,7 @@ type Server struct {
 	journal  Journal
 	log      *slog.Logger
 	machines *Machines
+	access   Access
 	flights  flights
 	quota    *ratelimit.Allowance // see quotaBurst
 	handler  http.Handler
@@ -99,7 +102,7 @@ func (s *Server) takes() bool {
 // ServeMetrics answers only GET /metrics on the listener, until Shutdown. It closes the listener.
 // It is for listeners that anybody on this machine can reach.
 func (s *Server) ServeMetrics(l net.Listener) error {
-	return strangers(&s.scrapes, l, s.log)
+	return strangers(&s.scrapes, l, nil, s.log)
 }
 
 // Shutdown accepts no more requests, and waits for those in progress until ctx ends. It then

@@ -1,0 +1,200 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/api/peer"
+	"dibs/internal/door/access"
+)
+
+// Access says who callers from other machines are. It is access.Tokens.
+type Access interface {
+	// Admit checks an access token. The error is an *api.Problem.
+	Admit(ctx context.Context, bearer string) (access.Pass, error)
+	// Enter counts a request until leave is called. The error is an *api.Problem.
+	Enter(access.Pass) (leave func(), err error)
+}
+
+// These end what is open under an access token.
+var (
+	errRevoked = access.Unauthorized("the access token was revoked: have another one made with dibs token new")
+	errExpired = access.Unauthorized("the access token has expired: have another one made with dibs token new")
+)
+
+// admitted lets callers from other machines in whose access token is valid, to the operations that are
+// theirs, and ends their requests with the token. Callers of this machine pass.
+func (s *Server) admitted(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g := guest(r.Context())
+		if !g.Remote {
+			next.ServeHTTP(w, r)
+			return
+		}
+		pass, leave, err := s.enter(r, g.Token)
+		if err != nil {
+			writeProblem(w, s.problem(r.Context(), err))
+			return
+		}
+		defer leave()
+		ctx, cancel := context.WithDeadlineCause(r.Context(), pass.Ends, errExpired)
+		defer cancel()
+		ctx, revoke := context.WithCancelCause(ctx)
+		defer revoke(nil)
+		go func() {
+			select {
+			case <-pass.Over:
+				revoke(errRevoked)
+			case <-ctx.Done():
+			}
+		}()
+		g.UID, g.PID, g.Own, g.Token, g.Member, g.User = pass.UID, peer.Unknown.PID, false, "", "", "token "+pass.ID
+		g.access = &api.Access{ID: pass.ID, Agent: pass.Names, ExpiresAt: api.Time{Time: pass.Ends}}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, guestKey{}, g)))
+	})
+}
+
+// enter checks the access token of a request. The error is an *api.Problem.
+func (s *Server) enter(r *http.Request, token string) (access.Pass, func(), error) {
+	if s.access == nil {
+		return access.Pass{}, nil, access.Unauthorized("this daemon knows no access tokens")
+	}
+	pass, err := s.access.Admit(r.Context(), token)
+	if err != nil {
+		return pass, nil, err
+	}
+	if op := api.OperationOf(r); op.Local || op.Name == "" && r.URL.Path != "/openapi.json" {
+		return pass, nil, api.NewProblem(api.CodeForbidden, fmt.Sprintf("%s %s is for users of the daemon's machine, and not for access tokens", r.Method, r.URL.Path))
+	}
+	leave, err := s.access.Enter(pass)
+	return pass, leave, err
+}
+
+// Remote accepts callers from other machines over HTTPS, and passes on the requests of those whose
+// access token is valid. It is safe for concurrent use.
+type Remote struct {
+	http   http.Server
+	to     http.Handler
+	mcp    http.Handler
+	inside *Pipe
+	log    *slog.Logger
+	stop   context.CancelCauseFunc
+}
+
+// RemoteOptions configure a Remote.
+type RemoteOptions struct {
+	// Certificate returns the certificate for a connection.
+	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// MCP answers requests to /mcp of callers whose token is valid, see CallerOf. It may call Dial.
+	MCP http.Handler
+	Log *slog.Logger
+}
+
+// NewRemote returns a Remote whose requests h answers, a Server or a Door.
+func NewRemote(h http.Handler, o RemoteOptions) *Remote {
+	base, stop := context.WithCancelCause(context.Background())
+	f := &Remote{to: h, mcp: o.MCP, inside: NewPipe(), log: o.Log, stop: stop}
+	f.http = plain(http.HandlerFunc(f.serve), o.Log)
+	f.http.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug) // failed handshakes of strangers
+	f.http.BaseContext = func(net.Listener) context.Context {
+		return context.WithValue(base, guestKey{}, Guest{Peer: peer.Unknown, Remote: true})
+	}
+	f.http.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: o.Certificate, NextProtos: []string{"http/1.1"}}
+	return f
+}
+
+// Serve answers callers on the listener, and those of Dial, until Shutdown. It closes the listener.
+func (f *Remote) Serve(l net.Listener) error {
+	go f.http.Serve(f.inside)
+	return strangers(&f.http, l, func(l net.Listener) net.Listener { return tls.NewListener(l, f.http.TLSConfig) }, f.log)
+}
+
+// Dial connects within this process, without TLS.
+func (f *Remote) Dial(ctx context.Context) (net.Conn, error) { return f.inside.Dial(ctx) }
+
+// Shutdown accepts no more callers, and waits for the requests in progress until ctx ends. It then
+// ends the rest.
+func (f *Remote) Shutdown(ctx context.Context) error {
+	err := f.http.Shutdown(ctx)
+	f.stop(errStopping)
+	if err == nil {
+		return nil
+	}
+	return errors.Join(err, f.http.Close())
+}
+
+type accessKey struct{}
+
+// RemoteCaller is a caller from another machine whose access token is valid.
+type RemoteCaller struct {
+	Token  string
+	UID    int // as in access.Pass
+	Access api.Access
+}
+
+// CallerOf returns the caller of a request to RemoteOptions.MCP.
+func CallerOf(r *http.Request) RemoteCaller { return r.Context().Value(accessKey{}).(RemoteCaller) }
+
+// serve passes a request on once the access token was found valid. Until then its connection gives
+// way to others, and a wrong token ends it: the next try costs its caller another handshake.
+func (f *Remote) serve(w http.ResponseWriter, r *http.Request) {
+	if new(http.CrossOriginProtection).Check(r) != nil {
+		writeProblem(w, api.NewProblem(api.CodeCrossOrigin, "a web page of another origin asks for a change: ask from a program that is not a browser"))
+		return
+	}
+	g := guest(r.Context())
+	scheme, token, _ := strings.Cut(r.Header.Get(api.BearerHeader), " ")
+	if g.Token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || g.Token == "" {
+		w.Header().Set("Connection", "close")
+		writeProblem(w, access.Unauthorized("want an access token: send the header Authorization: Bearer TOKEN, with one of dibs token new"))
+		return
+	}
+	r.Header.Del(api.BearerHeader)
+	r.Header.Del(api.ProcessHeader)
+	r.Host = "dibs"
+	r = r.WithContext(context.WithValue(r.Context(), guestKey{}, g))
+	caller, refused := f.known(r)
+	if refused != nil {
+		if refused.Status == http.StatusUnauthorized {
+			w.Header().Set("Connection", "close")
+		}
+		writeProblem(w, refused)
+		return
+	}
+	whole(r)
+	if r.URL.Path != "/mcp" || f.mcp == nil {
+		f.to.ServeHTTP(w, r)
+		return
+	}
+	http.NewResponseController(w).SetWriteDeadline(time.Time{})
+	f.mcp.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), accessKey{}, caller)))
+}
+
+// known asks the server, which may be another member's, whether it knows the caller of a request.
+func (f *Remote) known(r *http.Request) (RemoteCaller, *api.Problem) {
+	op := api.OpAccess
+	ask, err := http.NewRequestWithContext(r.Context(), op.Method, "http://dibs"+op.Path, http.NoBody)
+	if err != nil {
+		panic(err) // constants only
+	}
+	answer := &recordedAnswer{ResponseWriter: &discarded{header: make(http.Header)}}
+	f.to.ServeHTTP(answer, ask)
+	caller, refused := RemoteCaller{Token: guest(r.Context()).Token}, new(api.Problem)
+	switch {
+	case answer.Status == http.StatusOK && json.Unmarshal(answer.Body, &caller.Access) == nil:
+		caller.UID = access.NumberOf(caller.Access.ID)
+		return caller, nil
+	case json.Unmarshal(answer.Body, refused) == nil && refused.Code != "":
+		return caller, refused
+	}
+	return caller, api.NewProblem(api.CodeInternal, "whether the access token is valid could not be found out: ask again")
+}
