@@ -70,9 +70,9 @@ const (
 
 // TokenRequest asks for an access token.
 type TokenRequest struct {
-	Agent      string `json:"agent" minLength:"1" doc:"The name that it may act under, or a pattern of names, in which a * stands for any letters"`
-	ForSeconds int    `json:"for_seconds,omitempty" minimum:"60" maximum:"31622400" doc:"How long it is valid; 30 days without it"`
-	Note       string `json:"note,omitempty" maxLength:"200" doc:"What it is for, to tell it from others"`
+	Agent      string  `json:"agent" minLength:"1" doc:"The name that it may act under, or a pattern of names, in which a * stands for any letters"`
+	ForSeconds float64 `json:"for_seconds,omitempty" minimum:"60" maximum:"31622400" doc:"How long it is valid; 30 days without it"`
+	Note       string  `json:"note,omitempty" maxLength:"200" doc:"What it is for, to tell it from others"`
 }
 
 // NewToken is a token, the only time that it is shown.

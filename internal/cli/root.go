@@ -109,7 +109,7 @@ func (a *app) addCommands(root *cobra.Command) {
 			a.reserveCommand(), a.unreserveCommand(), a.reservationsCommand(), a.checkCommand(),
 		}},
 		{"Set up:", []*cobra.Command{
-			a.tryCommand(), a.demoCommand(), a.initCommand(), a.doctorCommand(), a.connectCommand(), a.notifyCommand(), a.webhookCommand(),
+			a.tryCommand(), a.demoCommand(), a.initCommand(), a.doctorCommand(), a.connectCommand(), a.notifyCommand(), a.webhookCommand(), a.tokenCommand(),
 		}},
 		{"Run the daemon:", []*cobra.Command{
 			a.serveCommand(), a.pauseCommand(), a.resumeCommand(), a.backupCommand(), a.adoptCommand(), a.clusterCommand(), a.versionCommand(),

@@ -24,6 +24,7 @@ import (
 
 func (a *app) tryCommand() *cobra.Command {
 	var remove bool
+	var remote string
 	cmd := &cobra.Command{
 		Use:   "try [COMMAND…]",
 		Short: "Try dibs on a board of its own, without an account",
@@ -46,11 +47,13 @@ func (a *app) tryCommand() *cobra.Command {
 			case remove:
 				return folder.Remove()
 			}
-			return a.runTrial(cmd.Context(), folder)
+			return a.runTrial(cmd.Context(), folder, remote)
 		},
 	}
 	cmd.Flags().SetInterspersed(false) // flags after the command belong to it
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove the board, and all else that was tried")
+	cmd.Flags().StringVar(&remote, "remote", "", "also listen for agents in containers and on other machines, at an `address` such as --remote=:7333, and print a token")
+	cmd.Flags().Lookup("remote").NoOptDefVal = "127.0.0.1:0"
 	return cmd
 }
 
@@ -61,10 +64,17 @@ type trying struct {
 	Token  string `json:"token"`
 	Folder string `json:"folder"`
 	PID    int    `json:"pid"`
+	// Remote is for agents on other machines; nil without --remote.
+	Remote *tryingRemote `json:"remote,omitempty"`
+}
+
+type tryingRemote struct {
+	URL   string `json:"url"`
+	Token string `json:"token"`
 }
 
 // runTrial runs a trial until ctx ends.
-func (a *app) runTrial(ctx context.Context, folder try.Folder) (err error) {
+func (a *app) runTrial(ctx context.Context, folder try.Folder, remote string) (err error) {
 	unlock, err := folder.Lock()
 	if err != nil {
 		return err
@@ -72,7 +82,7 @@ func (a *app) runTrial(ctx context.Context, folder try.Folder) (err error) {
 	defer func() { err = errors.Join(err, unlock()) }()
 	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	t, err := try.Start(ctx, try.Options{
-		Dir: string(folder), Limit: 180, StateFile: folder.Board(), Version: thisBuild().Version, Log: log,
+		Dir: string(folder), Limit: 180, StateFile: folder.Board(), Remote: remote, Version: thisBuild().Version, Log: log,
 	})
 	if err != nil {
 		return err
@@ -81,8 +91,14 @@ func (a *app) runTrial(ctx context.Context, folder try.Folder) (err error) {
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- t.Run(serving) }()
-	if err = folder.Point(t.Config); err == nil {
-		err = a.print(trying{t.Config.Socket, t.URL, t.Notion.Token(), string(folder), os.Getpid()}, func(w io.Writer) { showTrial(w, t, folder) })
+	shown := trying{Socket: t.Config.Socket, URL: t.URL, Token: t.Notion.Token(), Folder: string(folder), PID: os.Getpid()}
+	if err = folder.Point(t.Config); err == nil && t.Remote() != "" {
+		var made api.NewToken
+		made, err = client.Do(ctx, client.New(t.Config.Socket), api.OpNewToken, api.Keyed("", api.TokenRequest{Agent: "*", Note: "dibs try"}))
+		shown.Remote = &tryingRemote{t.Remote(), made.Token}
+	}
+	if err == nil {
+		err = a.print(shown, func(w io.Writer) { showTrial(w, t, folder, shown.Remote) })
 	}
 	if err != nil {
 		stop()
@@ -90,12 +106,15 @@ func (a *app) runTrial(ctx context.Context, folder try.Folder) (err error) {
 	return errors.Join(err, <-ended)
 }
 
-func showTrial(w io.Writer, t *try.Trial, folder try.Folder) {
+func showTrial(w io.Writer, t *try.Trial, folder try.Folder, remote *tryingRemote) {
 	fmt.Fprintf(w, "A board of %s and a daemon, until Ctrl-C. In another terminal:\n\n", number(len(t.Notion.Pages(t.Notion.Databases().Tasks)), "task"))
 	for _, command := range []string{"ready", "next --agent Sandman", `complete --agent Sandman --summary "Fixed, with a test."`, "log", "status"} {
 		fmt.Fprintf(w, "  dibs try %s\n", command)
 	}
 	fmt.Fprintf(w, "\nThe socket is %s.\nThe board speaks Notion's API at %s (token %s).\n", t.Config.Socket, t.URL, t.Notion.Token())
+	if remote != nil {
+		fmt.Fprintf(w, "\nAgents elsewhere need no more than this:\n\n  export DIBS_URL=%s DIBS_TOKEN=%s\n  dibs next --agent Sandman\n\n", remote.URL, remote.Token)
+	}
 	fmt.Fprintf(w, "All of it is in %s, and stays there; to remove it: dibs try --remove\n", folder)
 }
 

@@ -138,8 +138,17 @@ func (p *process) listenForRemote(ctx context.Context, o Options) (err error) {
 	if c.CertFile != "" {
 		_, err = access.FromFiles(c.CertFile, c.KeyFile)
 	}
-	p.log.Info("listening for agents on other machines", "url", "https://"+p.remoteListen.Addr().String())
+	p.log.Info("listening for agents on other machines", "url", p.RemoteURL())
 	return err
+}
+
+// RemoteURL returns the URL for agents on other machines, on the address that is listened on; empty if
+// none is.
+func (p *process) RemoteURL() string {
+	if p.remoteListen == nil {
+		return ""
+	}
+	return "https://" + p.remoteListen.Addr().String()
 }
 
 // agentsOf returns the configured agents for the broker.

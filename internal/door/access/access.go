@@ -130,7 +130,7 @@ func (t *Tokens) NewToken(ctx context.Context, in api.TokenRequest) (api.NewToke
 	secret := api.NewAccessToken(fingerprint)
 	now, life := time.Now(), api.UsualToken
 	if in.ForSeconds > 0 {
-		life = time.Duration(in.ForSeconds) * time.Second
+		life = time.Duration(in.ForSeconds * float64(time.Second))
 	}
 	made := &token{
 		ID: secret.ID, Hash: hash(secret.Secret), Agent: in.Agent, Note: in.Note, Made: now, Expires: now.Add(life), over: make(chan struct{}),

@@ -30,6 +30,8 @@ type Options struct {
 	Limit int
 	// StateFile keeps the board; empty keeps nothing.
 	StateFile string
+	// Remote is where the daemon listens for agents on other machines; empty for nowhere.
+	Remote string
 	// Config is the daemon's configuration; nil for the default. The trial sets its directories,
 	// and the address, token and databases of the board.
 	Config *config.Config
@@ -82,6 +84,7 @@ func Start(ctx context.Context, o Options) (_ *Trial, err error) {
 	t.Config.StateDir, t.Config.Socket = o.Dir, config.SocketIn(o.Dir)
 	t.Config.Notion.BaseURL, t.Config.Notion.Token = t.URL, config.Secret(t.Notion.Token())
 	t.Config.Databases = config.Databases{Tasks: dbs.Tasks, TaskLog: dbs.TaskLog, MeshLog: dbs.MeshLog}
+	t.Config.Remote.Listen = o.Remote
 	if err := t.Config.Validate(); err != nil {
 		return nil, err
 	}
@@ -93,6 +96,9 @@ func Start(ctx context.Context, o Options) (_ *Trial, err error) {
 	}
 	return t, nil
 }
+
+// Remote is the URL for agents on other machines; empty without Options.Remote.
+func (t *Trial) Remote() string { return t.daemon.RemoteURL() }
 
 // Run serves until ctx ends. The daemon stops before the board.
 func (t *Trial) Run(ctx context.Context) error {
