@@ -212,6 +212,8 @@ var place = regexp.MustCompile(`\[\d+\]\.?`)
 var known = map[string]string{
 	"agents": "an agent has name, uids, notion_user, lead, max_per_agent, max_per_day and max_usd_per_day",
 	"notify": "a receiver has url, url_file or command, and form, on and insecure",
+
+	"remote.oidc": "an issuer has issuer, audience, subject and agent",
 }
 
 // mostUSD is the largest limit of money.

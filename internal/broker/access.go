@@ -8,16 +8,6 @@ import (
 	"dibs/internal/task"
 )
 
-// Tokens are the access tokens for agents on other machines. Its methods are safe for concurrent use.
-type Tokens interface {
-	// NewToken makes a token, and is the only one to return its secret. Tokens returns those that
-	// have not expired. Revoke makes one invalid, and ends what is open under it. The error of
-	// NewToken and Revoke is an *InvalidError or the journal's.
-	NewToken(context.Context, api.TokenRequest) (api.NewToken, error)
-	Tokens() api.Tokens
-	Revoke(ctx context.Context, id string) (api.Token, error)
-}
-
 // NewToken makes an access token. The error is a *ForbiddenError, an *InvalidError, or the journal's.
 func (b *Broker) NewToken(ctx context.Context, who Caller, in *api.KeyedInput[api.TokenRequest]) (api.NewToken, error) {
 	if err := who.owner("may make access tokens"); err != nil {
@@ -61,7 +51,7 @@ func (b *Broker) Access(_ context.Context, who Caller, _ *struct{}) (api.Access,
 }
 
 // Named returns in whose name a caller does something without naming an agent: empty for a user, who
-// signs for it, and the agent of an access token that is for one name.
+// signs for it, and the agent of an access token that is for one name. The error is an *api.Problem.
 func (c Caller) Named() (string, error) {
 	if c.Access == nil {
 		return "", nil
@@ -69,7 +59,7 @@ func (c Caller) Named() (string, error) {
 	if !strings.Contains(c.Access.Agent, "*") {
 		return c.Access.Agent, nil
 	}
-	return "", &ForbiddenError{Detail: "an access token does nothing in nobody's name: name one of its agents"}
+	return "", api.NewProblem(api.CodeForbidden, "an access token does nothing in nobody's name: name one of its agents")
 }
 
 // covers returns a *ForbiddenError unless the caller's access token, if it has one, is for the name.
@@ -81,4 +71,4 @@ func (c Caller) covers(agent string) error {
 }
 
 // errPerson refuses what is done in a person's place.
-var errPerson = &ForbiddenError{Detail: "an access token acts under the names of its agents only: people act on the daemon's machine, or in Notion"}
+var errPerson = api.NewProblem(api.CodeForbidden, "an access token acts under the names of its agents only: people act on the daemon's machine, or in Notion")

@@ -216,6 +216,16 @@ type Cluster interface {
 	AgentsAt(member string) ([]Agent, bool)
 }
 
+// Tokens are the access tokens for agents on other machines. Its methods are safe for concurrent use.
+type Tokens interface {
+	// NewToken makes a token, and is the only one to return its secret. Tokens returns those that
+	// have not expired. Revoke makes one invalid, and ends what is open under it. The error of
+	// NewToken and Revoke is an *InvalidError or the journal's.
+	NewToken(context.Context, api.TokenRequest) (api.NewToken, error)
+	Tokens() api.Tokens
+	Revoke(ctx context.Context, id string) (api.Token, error)
+}
+
 // Daemon is the daemon around the broker.
 type Daemon interface {
 	// Report adds to the status what the broker does not know: the daemon itself, its exchange with

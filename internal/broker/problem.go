@@ -58,10 +58,11 @@ func (b *Broker) Problem(err error) *api.Problem {
 		return api.NewProblem(api.CodeInvalidRequest, api.Collapse(draft.Detail))
 	}
 	if forbidden, ok := errors.AsType[*ForbiddenError](err); ok {
+		p := api.NewProblem(api.CodeForbiddenAgent, forbidden.Detail)
 		if forbidden.Agent == "" {
-			return api.NewProblem(api.CodeForbidden, forbidden.Detail)
+			p.Title = "The user may not do this"
 		}
-		return api.NewProblem(api.CodeForbiddenAgent, forbidden.Detail)
+		return p
 	}
 	if p := b.reservationProblem(err); p != nil {
 		return p

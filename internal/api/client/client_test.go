@@ -142,6 +142,10 @@ func TestMethods(t *testing.T) {
 		one(api.OpRenewWebhook, api.BareInput{Key: "k"}, "POST /v1/webhook/renew", "k", ""),
 		one(api.OpCluster, struct{}{}, "GET /v1/cluster", "", ""),
 		one(api.OpAdoptCluster, api.BareInput{Key: "k"}, "POST /v1/cluster/adopt", "k", ""),
+		one(api.OpAccess, struct{}{}, "GET /v1/access", "", ""),
+		one(api.OpNewToken, api.Keyed("k", api.TokenRequest{Agent: "ci-*", ForSeconds: 60, Note: "n"}), "POST /v1/tokens", "k", `{"agent":"ci-*","for_seconds":60,"note":"n"}`),
+		one(api.OpTokens, struct{}{}, "GET /v1/tokens", "", ""),
+		one(api.OpRevokeToken, api.TokenInput{ID: "x"}, "DELETE /v1/tokens/x", "", ""),
 	} {
 		done[tt.op.Name] = true
 		testkit.Bubble(t, tt.want.line, func(t *testing.T) {

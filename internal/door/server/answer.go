@@ -15,6 +15,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/broker"
+	"dibs/internal/door/access"
 	"dibs/internal/outbox"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -72,6 +73,12 @@ func silent(says string) *api.Problem {
 
 // errSilent is why a stream is given up before it has begun.
 var errSilent = silent("the journal has not answered for a second: ask again")
+
+// These end what is open under an access token.
+var (
+	errRevoked = access.Unauthorized("the access token was revoked: have another one made with dibs token new")
+	errExpired = access.Unauthorized("the access token has expired: have another one made with dibs token new")
+)
 
 // ownProblems is a transformer that replaces huma's errors by our problems.
 func ownProblems(_ huma.Context, _ string, value any) (any, error) {

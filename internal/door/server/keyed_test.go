@@ -490,7 +490,7 @@ type schema struct {
 }
 
 // nobodysRow is a row of the table of what is done in nobody's name.
-var nobodysRow = regexp.MustCompile("(?m)^\\| `([A-Z]+ /v1/[^`]*)` \\|([^|]*)\\|$")
+var nobodysRow = regexp.MustCompile("(?m)^\\| `([A-Z]+ /v1/[^`]*)`(?:, `([A-Z]+ /v1/[^`]*)`)? \\|([^|]*)\\|$")
 
 // sandmans are triggers and reservations, all of them Sandman's.
 type sandmans struct {
@@ -498,8 +498,12 @@ type sandmans struct {
 	broker.Reservations
 }
 
-func (sandmans) TriggerAgents(context.Context, []string) (map[string]string, error) {
-	return map[string]string{"x": "Sandman"}, nil
+func (sandmans) TriggerAgents(_ context.Context, ids []string) (map[string]string, error) {
+	of := make(map[string]string)
+	for _, id := range ids {
+		of[id] = "Sandman"
+	}
+	return of, nil
 }
 
 func (sandmans) Find(context.Context, string) (reserve.Reservation, error) {
@@ -519,9 +523,12 @@ func TestWhateverIsDoneInNobodysNameIsSigned(t *testing.T) {
 	threats := testkit.Got(os.ReadFile("../../../docs/threats.md"))(t)
 	rows := make(map[string]string)
 	for _, row := range nobodysRow.FindAllStringSubmatch(string(threats), -1) {
-		rows[row[1]] = row[2]
+		for _, name := range row[1:3] {
+			rows[name] = row[3]
+		}
 	}
 
+	delete(rows, "")
 	path := socketPath(t)
 	f := start(t)
 	f.serve(listen(t, path))
@@ -537,11 +544,46 @@ func TestWhateverIsDoneInNobodysNameIsSigned(t *testing.T) {
 	f.broker.sweep = func(_ context.Context, who broker.Caller) (api.Sweep, error) {
 		return api.Sweep{}, f.broker.owing("sweep", who, nil)
 	}
+	bodies := f.bodies("x")
+	var seen []string
+	for name, body := range bodies {
+		method, address, _ := strings.Cut(name, " ")
+		if method == "GET" {
+			continue
+		}
+		seen = append(seen, name)
+		about := string(taskID)
+		if strings.HasPrefix(address, "/v1/claims/") {
+			about = string(claimID)
+		}
+		acted, signed = false, false
+		got := testkit.Got(exchange(t.Context(), dialer(path), method, strings.NewReplacer("{id}", about, "{name}", "Sandman").Replace(address), body))(t)
+		row, listed := rows[name]
+		switch {
+		case !acted && problemIn(t, got).Code == api.CodeForbiddenAgent:
+			testkit.Check(t, !listed, "%s demands an agent's name, and stands in the table of what is done in nobody's", name)
+		case !acted:
+			t.Errorf("%s %s was answered %d %s: it is to be seen whether it demands an agent's name", name, body, got.status, got.body)
+		case !listed:
+			t.Errorf("%s is done in nobody's name and does not stand in the table of docs/threats.md: have it demand an agent's name, or sign it (see signature), and say so there", name)
+		case strings.Contains(row, "signed") && !signed:
+			t.Errorf("%s: signed is %v, and docs/threats.md says:%s", name, signed, row)
+		}
+	}
+	for name := range rows {
+		testkit.Check(t, slices.Contains(seen, name), "docs/threats.md speaks of %s, which there is not", name)
+	}
+}
+
+// bodies returns the operations, by method and path, each with the least body that it takes: its texts
+// are text.
+func (f *fixture) bodies(text string) map[string]string {
+	f.t.Helper()
 	var doc struct {
 		Paths      map[string]map[string]operation
 		Components struct{ Schemas map[string]*schema }
 	}
-	testkit.Must(t, json.Unmarshal([]byte(f.must("GET", "/openapi.json", "").body), &doc))
+	testkit.Must(f.t, json.Unmarshal([]byte(f.must("GET", "/openapi.json", "").body), &doc))
 	var least func(s *schema) any
 	least = func(s *schema) any {
 		if name, ok := strings.CutPrefix(s.Ref, "#/components/schemas/"); ok {
@@ -557,43 +599,19 @@ func TestWhateverIsDoneInNobodysNameIsSigned(t *testing.T) {
 		case s.Items != nil:
 			return []any{least(s.Items)}
 		}
-		return "x"
+		return text
 	}
-	var seen []string
+	bodies := make(map[string]string)
 	for address, methods := range doc.Paths {
 		for method, op := range methods {
-			if method == "get" {
-				continue
-			}
-			name := strings.ToUpper(method) + " " + address
-			seen = append(seen, name)
-			about := string(taskID)
-			if strings.HasPrefix(address, "/v1/claims/") {
-				about = string(claimID)
-			}
 			body := ""
 			if content, ok := op.RequestBody.Content["application/json"]; ok {
-				data := testkit.Got(json.Marshal(least(content.Schema)))(t)
-				body = string(data)
+				body = string(testkit.Got(json.Marshal(least(content.Schema)))(f.t))
 			}
-			acted, signed = false, false
-			got := testkit.Got(exchange(t.Context(), dialer(path), strings.ToUpper(method), strings.NewReplacer("{id}", about, "{name}", "Sandman").Replace(address), body))(t)
-			row, listed := rows[name]
-			switch {
-			case !acted && problemIn(t, got).Code == api.CodeForbiddenAgent:
-				testkit.Check(t, !listed, "%s demands an agent's name, and stands in the table of what is done in nobody's", name)
-			case !acted:
-				t.Errorf("%s %s was answered %d %s: it is to be seen whether it demands an agent's name", name, body, got.status, got.body)
-			case !listed:
-				t.Errorf("%s is done in nobody's name and does not stand in the table of docs/threats.md: have it demand an agent's name, or sign it (see signature), and say so there", name)
-			case strings.Contains(row, "signed") && !signed:
-				t.Errorf("%s: signed is %v, and docs/threats.md says:%s", name, signed, row)
-			}
+			bodies[strings.ToUpper(method)+" "+address] = body
 		}
 	}
-	for name := range rows {
-		testkit.Check(t, slices.Contains(seen, name), "docs/threats.md speaks of %s, which there is not", name)
-	}
+	return bodies
 }
 
 // What a user may ask for without end is bounded, all together: so many at once, then one

@@ -17,20 +17,6 @@ import (
 	"dibs/internal/door/access"
 )
 
-// Access says who callers from other machines are. It is access.Tokens.
-type Access interface {
-	// Admit checks an access token. The error is an *api.Problem.
-	Admit(ctx context.Context, bearer string) (access.Pass, error)
-	// Enter counts a request until leave is called. The error is an *api.Problem.
-	Enter(access.Pass) (leave func(), err error)
-}
-
-// These end what is open under an access token.
-var (
-	errRevoked = access.Unauthorized("the access token was revoked: have another one made with dibs token new")
-	errExpired = access.Unauthorized("the access token has expired: have another one made with dibs token new")
-)
-
 // admitted lets callers from other machines in whose access token is valid, to the operations that are
 // theirs, and ends their requests with the token. Callers of this machine pass.
 func (s *Server) admitted(next http.Handler) http.Handler {

@@ -15,6 +15,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/door/access"
 	"dibs/internal/kit/keylock"
 	"dibs/internal/kit/ratelimit"
 	"dibs/internal/outbox"
@@ -42,6 +43,14 @@ type Metrics interface {
 	// Answered counts an answer. The route is the pattern that the request matched, empty if
 	// it matched none.
 	Answered(route string, status int)
+}
+
+// Access says who callers from other machines are. It is access.Tokens.
+type Access interface {
+	// Admit checks an access token. The error is an *api.Problem.
+	Admit(ctx context.Context, bearer string) (access.Pass, error)
+	// Enter counts a request until leave is called. The error is an *api.Problem.
+	Enter(access.Pass) (leave func(), err error)
 }
 
 // Server answers requests until it is shut down.

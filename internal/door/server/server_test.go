@@ -217,6 +217,7 @@ type fake struct {
 	left    atomic.Bool                                        // what connected has left
 	events  func(context.Context, api.EventsInput, time.Duration) ([]api.Event, int64, error)
 	watch   func(api.GetClaimInput) (api.Claim, error)
+	get     func(context.Context) (api.Claim, error) // a wait for a claim, before watch
 	tasks   func(api.ListTasksInput) (api.Tasks, error)
 	sweep   func(context.Context, broker.Caller) (api.Sweep, error)
 	owing   func(what string, by caller, in any) error // all else that is done
@@ -264,6 +265,8 @@ func (f *fake) GetClaim(ctx context.Context, who broker.Caller, in *api.GetClaim
 	switch {
 	case f.real:
 		return f.Broker.GetClaim(ctx, who, in)
+	case in.Wait != "" && f.get != nil:
+		return f.get(ctx)
 	case in.Wait != "":
 		return f.watch(*in)
 	}
@@ -379,6 +382,13 @@ func (f *fake) AdoptCluster(_ ctx, w caller, in *api.BareInput) (out api.Cluster
 }
 func (f *fake) RenewWebhook(_ ctx, w caller, in *api.BareInput) (out api.Webhook, err error) {
 	return out, f.owing("RenewWebhook", w, in)
+}
+
+func (f *fake) NewToken(_ ctx, w caller, in *api.KeyedInput[api.TokenRequest]) (out api.NewToken, err error) {
+	return out, f.owing("NewToken", w, in)
+}
+func (f *fake) RevokeToken(_ ctx, w caller, in *api.TokenInput) (out api.Token, err error) {
+	return out, f.owing("RevokeToken", w, in)
 }
 
 // memory is a memory for idempotency keys. It fails the test when it is used
