@@ -21,13 +21,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// failure carries a problem through huma, which wants its contents from methods.
-type failure struct{ *api.Problem }
-
-func (f failure) GetStatus() int            { return f.Status }
-func (f failure) GetHeaders() http.Header   { return problemHeader(f.Problem) }
-func (f failure) ContentType(string) string { return api.ProblemType }
-
 // problemHeader returns the header fields that go with a problem.
 func problemHeader(p *api.Problem) http.Header {
 	if p.Status == http.StatusUnauthorized {
@@ -80,23 +73,13 @@ var (
 	errExpired = access.Unauthorized("the access token has expired: have another one made with dibs token new")
 )
 
-// ownProblems is a transformer that replaces huma's errors by our problems.
-func ownProblems(_ huma.Context, _ string, value any) (any, error) {
-	switch v := value.(type) {
-	case failure:
-		return v.Problem, nil
-	case *huma.ErrorModel:
-		return requestProblem(v), nil
-	}
-	return value, nil
-}
-
-// requestProblem converts huma's findings about a request.
-func requestProblem(m *huma.ErrorModel) *api.Problem {
-	p := api.NewProblem(api.CodeInvalidRequest, m.Detail)
-	p.Status = m.Status // 400 if it is not JSON at all
+// requestProblem converts findings about a request.
+func requestProblem(status int, detail string, found ...error) *api.Problem {
+	p := api.NewProblem(api.CodeInvalidRequest, detail)
+	p.Status = status // 400 if it is not JSON at all
 	var details []string
-	for _, e := range m.Errors {
+	for _, err := range found {
+		e := err.(*huma.ErrorDetail)
 		p.Errors = append(p.Errors, api.Fault{Location: e.Location, Message: e.Message})
 		details = append(details, e.Location+": "+e.Message)
 	}

@@ -5,10 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"reflect"
-	"strings"
+	"strconv"
 	"sync"
 	"time"
 
@@ -17,31 +16,22 @@ import (
 	"dibs/internal/claim"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
 )
 
 // contract is the handlers of all operations, and the description of them.
 type contract struct {
 	handlers map[string]http.HandlerFunc // by pattern; they answer for the server in the request's context
-	api      huma.API
+	*huma.OpenAPI
+	failed *huma.Response
 }
-
-// HandleFunc adds a handler.
-func (c *contract) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
-	c.handlers[pattern] = handler
-}
-
-// ServeHTTP makes a contract a mux to huma. The mux of each server is what answers.
-func (c *contract) ServeHTTP(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }
 
 // theContract is made once for all servers of the process: it takes longer than everything else at
 // the start of a daemon.
 var theContract = sync.OnceValue(func() *contract {
-	c := &contract{handlers: make(map[string]http.HandlerFunc)}
 	schemas := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	schemas.RegisterTypeAlias(reflect.TypeFor[api.Time](), reflect.TypeFor[time.Time]())
-	format := huma.Format{Marshal: encode, Unmarshal: unmarshal}
-	c.api = humago.New(c, huma.Config{
+	c := &contract{
+		handlers: make(map[string]http.HandlerFunc),
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
@@ -50,40 +40,15 @@ var theContract = sync.OnceValue(func() *contract {
 			},
 			Components: &huma.Components{Schemas: schemas},
 		},
-		Formats:                      map[string]huma.Format{"application/json": format, "json": format}, // and every type that ends in +json
-		DefaultFormat:                "application/json",
-		RejectUnknownQueryParameters: true,
-		Transformers:                 []huma.Transformer{ownProblems},
-	})
-	register(operations{
-		API: c.api,
-		failed: &huma.Response{
-			Description: "Refused or failed, see code",
-			Content: map[string]*huma.MediaType{
-				api.ProblemType: {Schema: schemas.Schema(reflect.TypeFor[api.Problem](), true, "Problem")},
-			},
-		},
-	})
-
-	// Types that huma would use without ownProblems.
-	delete(schemas.Map(), "ErrorModel")
-	delete(schemas.Map(), "ErrorDetail")
+	}
+	c.failed = c.response("Refused or failed, see code", api.ProblemType, reflect.TypeFor[api.Problem]())
+	register(c)
 	return c
 })
 
-// unmarshal is json.Unmarshal. What huma lets pass may still not fit, such as a number that is too
-// large; the error does not name our types.
-func unmarshal(data []byte, v any) error {
-	err := json.Unmarshal(data, v)
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return fmt.Errorf("%s: the %s does not fit", wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:], wrong.Value)
-	}
-	return err
-}
-
 // describe returns the description of the operations for a version of the program.
 func (c *contract) describe(version string) []byte {
-	described, info := *c.api.OpenAPI(), *c.api.OpenAPI().Info
+	described, info := *c.OpenAPI, *c.Info
 	info.Version = version
 	described.Info = &info
 	text, err := json.Marshal(&described)
@@ -126,126 +91,119 @@ func schemaName(t reflect.Type, hint string) string {
 }
 
 // register connects each operation with its handler.
-func register(o operations) {
-	serve(o, api.OpClaim, Broker.Claim)
-	serve(o, api.OpListClaims, Broker.ListClaims)
-	serve(o, api.OpGetClaim, Broker.GetClaim)
-	stream(o, api.OpKeepAlive, (*Server).keepAlive)
-	change(o, api.OpRenew, Broker.Renew)
-	change(o, api.OpComplete, Broker.Complete)
-	change(o, api.OpReview, Broker.Review)
-	change(o, api.OpRelease, Broker.Release)
-	change(o, api.OpBlock, Broker.Block)
-	change(o, api.OpFail, Broker.Fail)
-	change(o, api.OpAsk, Broker.Ask)
+func register(c *contract) {
+	serve(c, api.OpClaim, Broker.Claim)
+	serve(c, api.OpListClaims, Broker.ListClaims)
+	serve(c, api.OpGetClaim, Broker.GetClaim)
+	stream(c, api.OpKeepAlive, (*Server).keepAlive)
+	change(c, api.OpRenew, Broker.Renew)
+	change(c, api.OpComplete, Broker.Complete)
+	change(c, api.OpReview, Broker.Review)
+	change(c, api.OpRelease, Broker.Release)
+	change(c, api.OpBlock, Broker.Block)
+	change(c, api.OpFail, Broker.Fail)
+	change(c, api.OpAsk, Broker.Ask)
 
-	serve(o, api.OpListTasks, Broker.ListTasks)
-	serve(o, api.OpGetTask, Broker.GetTask)
-	serve(o, api.OpGetTaskContent, Broker.GetTaskContent)
-	serve(o, api.OpAddTask, Broker.AddTask)
-	serve(o, api.OpComment, Broker.Comment)
-	serve(o, api.OpOffer, Broker.Offer)
-	serve(o, api.OpAccept, Broker.Accept)
-	serve(o, api.OpDecline, Broker.Decline)
-	serve(o, api.OpReopen, Broker.Reopen)
-	serve(o, api.OpReopenFailed, Broker.ReopenFailed)
+	serve(c, api.OpListTasks, Broker.ListTasks)
+	serve(c, api.OpGetTask, Broker.GetTask)
+	serve(c, api.OpGetTaskContent, Broker.GetTaskContent)
+	serve(c, api.OpAddTask, Broker.AddTask)
+	serve(c, api.OpComment, Broker.Comment)
+	serve(c, api.OpOffer, Broker.Offer)
+	serve(c, api.OpAccept, Broker.Accept)
+	serve(c, api.OpDecline, Broker.Decline)
+	serve(c, api.OpReopen, Broker.Reopen)
+	serve(c, api.OpReopenFailed, Broker.ReopenFailed)
 
-	serve(o, api.OpPoll, Broker.Poll)
-	serve(o, api.OpAck, Broker.Ack)
-	serve(o, api.OpAckAny, Broker.AckAny)
-	serve(o, api.OpSend, Broker.Send)
-	serve(o, api.OpMint, Broker.Mint)
-	serve(o, api.OpGetAgent, Broker.GetAgent)
-	serve(o, api.OpListAgents, Broker.ListAgents)
+	serve(c, api.OpPoll, Broker.Poll)
+	serve(c, api.OpAck, Broker.Ack)
+	serve(c, api.OpAckAny, Broker.AckAny)
+	serve(c, api.OpSend, Broker.Send)
+	serve(c, api.OpMint, Broker.Mint)
+	serve(c, api.OpGetAgent, Broker.GetAgent)
+	serve(c, api.OpListAgents, Broker.ListAgents)
 
-	serve(o, api.OpReserve, Broker.Reserve)
-	serve(o, api.OpReservations, Broker.Reservations)
-	serve(o, api.OpUnreserve, Broker.Unreserve)
-	serve(o, api.OpCheck, Broker.Check)
+	serve(c, api.OpReserve, Broker.Reserve)
+	serve(c, api.OpReservations, Broker.Reservations)
+	serve(c, api.OpUnreserve, Broker.Unreserve)
+	serve(c, api.OpCheck, Broker.Check)
 
-	stream(o, api.OpEvents, (*Server).stream)
-	serve(o, api.OpLog, Broker.Log)
-	serve(o, api.OpStory, Broker.Story)
-	serve(o, api.OpReport, Broker.Report)
-	serve(o, api.OpPause, Broker.Pause)
-	serve(o, api.OpResume, Broker.Resume)
-	serve(o, api.OpSweep, Broker.Sweep)
-	serve(o, api.OpSync, Broker.Sync)
-	serve(o, api.OpStatus, Broker.Status)
-	serve(o, api.OpWebhook, Broker.Webhook)
-	serve(o, api.OpRenewWebhook, Broker.RenewWebhook)
-	serve(o, api.OpCluster, Broker.Cluster)
-	serve(o, api.OpAdoptCluster, Broker.AdoptCluster)
-	serve(o, api.OpAccess, Broker.Access)
-	serve(o, api.OpNewToken, Broker.NewToken)
-	serve(o, api.OpTokens, Broker.Tokens)
-	serve(o, api.OpRevokeToken, Broker.RevokeToken)
-}
-
-// operations is the API to which operations are added.
-type operations struct {
-	huma.API
-	failed *huma.Response
+	stream(c, api.OpEvents, (*Server).stream)
+	serve(c, api.OpLog, Broker.Log)
+	serve(c, api.OpStory, Broker.Story)
+	serve(c, api.OpReport, Broker.Report)
+	serve(c, api.OpPause, Broker.Pause)
+	serve(c, api.OpResume, Broker.Resume)
+	serve(c, api.OpSweep, Broker.Sweep)
+	serve(c, api.OpSync, Broker.Sync)
+	serve(c, api.OpStatus, Broker.Status)
+	serve(c, api.OpWebhook, Broker.Webhook)
+	serve(c, api.OpRenewWebhook, Broker.RenewWebhook)
+	serve(c, api.OpCluster, Broker.Cluster)
+	serve(c, api.OpAdoptCluster, Broker.AdoptCluster)
+	serve(c, api.OpAccess, Broker.Access)
+	serve(c, api.OpNewToken, Broker.NewToken)
+	serve(c, api.OpTokens, Broker.Tokens)
+	serve(c, api.OpRevokeToken, Broker.RevokeToken)
 }
 
 // serve answers an operation with the result of a method of the broker.
-func serve[In, Out any](o operations, op api.Op[In, Out], answer func(Broker, context.Context, broker.Caller, *In) (Out, error)) {
-	described := o.describe(op.Operation)
-	status := cmp.Or(op.Status, http.StatusOK)
+func serve[In, Out any](c *contract, op api.Op[In, Out], answer func(Broker, context.Context, broker.Caller, *In) (Out, error)) {
+	usual := cmp.Or(op.Status, http.StatusOK)
+	responses := map[string]*huma.Response{strconv.Itoa(usual): c.response(http.StatusText(usual), "application/json", op.Answer())}
 	if op.Found != "" {
-		described.Responses["200"] = o.response(op.Found, "application/json", op.Answer())
+		responses["200"] = c.response(op.Found, "application/json", op.Answer())
 	}
 	if op.Owed {
-		described.Responses["202"] = o.response("Accepted, and owed to Notion", "application/json", op.Answer())
+		responses["202"] = c.response("Accepted, and owed to Notion", "application/json", op.Answer())
 	}
-	add(o, op.Operation, described, func(s *Server, ctx context.Context, who broker.Caller, in *In) (*answered[Out], error) {
-		out, err := answer(s.broker, ctx, who, in)
+	c.add(op.Operation, reflect.TypeFor[In](), responses, func(s *Server, ctx context.Context, who broker.Caller, in any) (http.HandlerFunc, error) {
+		out, err := answer(s.broker, ctx, who, in.(*In))
 		if err != nil {
 			return nil, err
 		}
+		status := usual
 		if so, ok := any(out).(api.Outcome); ok {
-			return &answered[Out]{cmp.Or(so.StatusOf(op.Operation), status), out}, nil
+			status = cmp.Or(so.StatusOf(op.Operation), usual)
 		}
-		return &answered[Out]{status, out}, nil
+		return func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, status, out) }, nil
 	})
 }
 
-// answered is the answer to an operation.
-type answered[Out any] struct {
-	Status int
-	Body   Out
-}
-
 // stream is serve for an operation that answers with a stream.
-func stream[In, Out any](o operations, op api.Op[In, Out], answer func(*Server, context.Context, broker.Caller, *In) (*huma.StreamResponse, error)) {
-	described := o.describe(op.Operation)
-	described.Responses["200"] = o.response(op.Sends, api.EventStream, op.Answer())
-	add(o, op.Operation, described, answer)
-}
-
-// describe describes an operation to huma. Huma's limits are off: withBody has read the body
-// already, and huma's time limit would cut off a long operation.
-func (o operations) describe(op *api.Operation) huma.Operation {
-	return huma.Operation{
-		OperationID: op.Name, Method: op.Method, Path: op.Path, Summary: op.Summary, DefaultStatus: op.Status,
-		BodyReadTimeout: -1, MaxBodyBytes: -1,
-		Responses: map[string]*huma.Response{"default": o.failed},
-	}
+func stream[In, Out any](c *contract, op api.Op[In, Out], answer func(*Server, context.Context, broker.Caller, *In) (http.HandlerFunc, error)) {
+	responses := map[string]*huma.Response{"200": c.response(op.Sends, api.EventStream, op.Answer())}
+	c.add(op.Operation, reflect.TypeFor[In](), responses, func(s *Server, ctx context.Context, who broker.Caller, in any) (http.HandlerFunc, error) {
+		return answer(s, ctx, who, in.(*In))
+	})
 }
 
 // response describes an answer.
-func (o operations) response(what, media string, body reflect.Type) *huma.Response {
+func (c *contract) response(what, media string, body reflect.Type) *huma.Response {
 	return &huma.Response{Description: what, Content: map[string]*huma.MediaType{
-		media: {Schema: o.OpenAPI().Components.Schemas.Schema(body, true, body.Name())},
+		media: {Schema: c.Components.Schemas.Schema(body, true, body.Name())},
 	}}
 }
 
-// add adds an operation. Its errors become problems.
-func add[In, Out any](o operations, op *api.Operation, described huma.Operation, answer func(*Server, context.Context, broker.Caller, *In) (*Out, error)) {
-	huma.Register(o.API, described, func(ctx context.Context, in *In) (*Out, error) {
+// add adds an operation with an input of that type. answer returns what writes the answer.
+func (c *contract) add(op *api.Operation, of reflect.Type, responses map[string]*huma.Response, answer func(*Server, context.Context, broker.Caller, any) (http.HandlerFunc, error)) {
+	input := newInput(of, c.Components.Schemas)
+	described := &huma.Operation{OperationID: op.Name, Method: op.Method, Path: op.Path, Summary: op.Summary, RequestBody: input.body, Responses: responses}
+	for _, p := range input.parts {
+		described.Parameters = append(described.Parameters, p.Param)
+	}
+	responses["default"] = c.failed
+	c.AddOperation(described)
+	c.handlers[op.Pattern()] = func(w http.ResponseWriter, r *http.Request) {
+		in, wrong := input.read(r)
+		if wrong != nil {
+			writeProblem(w, wrong)
+			return
+		}
+		ctx := r.Context()
 		s := ctx.Value(serving{}).(*Server)
 		var who broker.Caller
-		var out *Out
+		var write http.HandlerFunc
 		var err error
 		if op.Meter == api.ByQuota {
 			err = s.charge(ctx)
@@ -255,13 +213,14 @@ func add[In, Out any](o operations, op *api.Operation, described huma.Operation,
 			who, err = s.admit(ctx, in)
 		}
 		if err == nil {
-			out, err = answer(s, ctx, who, in)
+			write, err = answer(s, ctx, who, in)
 		}
 		if err != nil {
-			return nil, failure{s.problem(ctx, err)}
+			writeProblem(w, s.problem(ctx, err))
+			return
 		}
-		return out, nil
-	})
+		write(w, r)
+	}
 }
 
 // spender is the body of a change of a claim.
@@ -269,8 +228,8 @@ type spender interface{ Spent() claim.Usage }
 
 // change is serve for a change of a claim: it looks the claim up only once, so that the very claim is
 // changed that the caller may change, and notes what was used for it.
-func change[Body spender](o operations, op api.Op[api.ClaimInput[Body], api.Claim], answer func(Broker, context.Context, broker.Caller, *api.ClaimInput[Body]) (api.Claim, error)) {
-	serve(o, op, func(b Broker, ctx context.Context, who broker.Caller, in *api.ClaimInput[Body]) (api.Claim, error) {
+func change[Body spender](c *contract, op api.Op[api.ClaimInput[Body], api.Claim], answer func(Broker, context.Context, broker.Caller, *api.ClaimInput[Body]) (api.Claim, error)) {
+	serve(c, op, func(b Broker, ctx context.Context, who broker.Caller, in *api.ClaimInput[Body]) (api.Claim, error) {
 		if in.Body == nil {
 			in.Body = new(Body)
 		}
@@ -287,7 +246,7 @@ func change[Body spender](o operations, op api.Op[api.ClaimInput[Body], api.Clai
 		if err := b.Spend(ctx, found.ID, spent); err != nil {
 			return api.Claim{}, err
 		}
-		c, err := answer(b, ctx, who, in)
+		changed, err := answer(b, ctx, who, in)
 		lost, ok := errors.AsType[*claim.Lost](err)
 		switch {
 		case ok && id == api.OnlyClaim:
@@ -297,6 +256,6 @@ func change[Body spender](o operations, op api.Op[api.ClaimInput[Body], api.Clai
 			over.Detail += "; what was used for it is counted"
 			err = &over
 		}
-		return c, err
+		return changed, err
 	})
 }

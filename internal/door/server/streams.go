@@ -12,15 +12,12 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
-
-	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
 )
 
 // heartbeat is how long a stream of events is silent at most.
 const heartbeat = 15 * time.Second
 
-func (s *Server) stream(ctx context.Context, _ broker.Caller, in *api.EventsInput) (*huma.StreamResponse, error) {
+func (s *Server) stream(ctx context.Context, _ broker.Caller, in *api.EventsInput) (http.HandlerFunc, error) {
 	if err := s.journal.Away(); err != nil { // a stream can no longer fail with a status
 		return nil, err
 	}
@@ -41,12 +38,12 @@ func (s *Server) stream(ctx context.Context, _ broker.Caller, in *api.EventsInpu
 	if in.Follow {
 		wait = heartbeat
 	}
-	return &huma.StreamResponse{Body: func(c huma.Context) {
-		ctx, out := newEventStream(c)
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, out := newEventStream(w, r)
 		if err := s.send(ctx, out, f, wait); err != nil && ctx.Err() == nil {
 			s.log.Info("a reader of events was cut off", claim.AttrError, err)
 		}
-	}}, nil
+	}, nil
 }
 
 // send streams the events that f selects until the reader goes, the daemon stops or, without a
@@ -93,8 +90,7 @@ type eventStream struct {
 
 // newEventStream begins an answer that is a stream. It ends with the returned context, the
 // request's.
-func newEventStream(c huma.Context) (context.Context, *eventStream) {
-	r, w := humago.Unwrap(c)
+func newEventStream(w http.ResponseWriter, r *http.Request) (context.Context, *eventStream) {
 	w.Header().Set("Content-Type", api.EventStream)
 	w.Header().Set("Cache-Control", "no-store")
 	return r.Context(), &eventStream{w: w, connection: http.NewResponseController(w)}
@@ -123,7 +119,7 @@ func (o *eventStream) flush() error {
 	return o.connection.Flush()
 }
 
-func (s *Server) keepAlive(ctx context.Context, who broker.Caller, in *api.KeepAliveInput) (*huma.StreamResponse, error) {
+func (s *Server) keepAlive(ctx context.Context, who broker.Caller, in *api.KeepAliveInput) (http.HandlerFunc, error) {
 	found, err := owned(ctx, s.broker, who, in.ID, in.Agent)
 	if err != nil {
 		return nil, err
@@ -140,13 +136,13 @@ func (s *Server) keepAlive(ctx context.Context, who broker.Caller, in *api.KeepA
 	if leave == nil { // the renewal is owed
 		return nil, api.NewProblem(api.Code(claim.CodeNotionUnavailable), out.Detail)
 	}
-	return &huma.StreamResponse{Body: func(c huma.Context) {
+	return func(w http.ResponseWriter, r *http.Request) {
 		defer leave()
-		ctx, stream := newEventStream(c)
+		ctx, stream := newEventStream(w, r)
 		if err := s.follow(ctx, stream, out); err != nil && ctx.Err() == nil {
 			s.log.Info("a connection that kept a claim alive is gone", claim.AttrClaim, out.ID, claim.AttrError, err)
 		}
-	}}, nil
+	}, nil
 }
 
 // follow streams the changes of a claim until it has ended, the reader goes or the daemon stops.
