@@ -19,8 +19,8 @@ import (
 )
 
 // input reads the input of an operation from requests. Huma, which describes and validates it, can
-// read it, too, but with a generic function of 500 lines. Go compiled that for each operation, which
-// took a twentieth of the time to build the whole program.
+// read it, too, but with a generic function of 500 lines. Go compiled that for each operation: nine
+// seconds of the 250 that the whole program takes, and of every build after a change below.
 type input struct {
 	of      reflect.Type // has a field for each part of a request, see api.Op
 	parts   []part
