@@ -151,6 +151,7 @@ func (w *world) databaseAway(s *pgtest.Server, away, back func() error) {
 		"DELETE /v1/reservations/{id}":  {"/v1/reservations/" + files.ID, ""},
 		"POST /v1/sync":                 {"/v1/sync", `{}`},
 		"POST /v1/pause":                {"/v1/pause", `{}`},
+		"POST /v1/tokens":               {"/v1/tokens", `{"agent":"Sandman"}`},
 		"POST /v1/resume":               {"/v1/resume", `{}`},
 		"GET /v1/report":                {"/v1/report", ""},
 		"GET /v1/story/{id}":            {"/v1/story/" + open, ""},
@@ -173,6 +174,7 @@ func (w *world) databaseAway(s *pgtest.Server, away, back func() error) {
 		"POST /v1/claims/{id}/review": true, // this board has no status for it
 		"GET /v1/claims/{id}/alive":   true, "POST /v1/reservations/check": true, "POST /v1/sweep": true, "POST /v1/cluster/adopt": true,
 		"GET /v1/webhook": true, "POST /v1/webhook/renew": true,
+		"GET /v1/access": true, "GET /v1/tokens": true, "DELETE /v1/tokens/{id}": true, // as POST /v1/tokens
 	}
 	for _, op := range n.operations() {
 		if _, asked := questions[op]; !asked && refused[op] == nil && !more[op] {
