@@ -30,17 +30,16 @@ type agent struct {
 
 	mu     sync.Mutex             // guards all below
 	claims map[claim.ID]api.Claim // those that the agent knows that it holds
+	own    map[claim.ID]bool      // those of them that it made, or spoke for, through this bridge
 	lost   []api.Claim            // those whose end the agent has yet to be told
 }
 
-// granted records claims that the agent knows it holds.
-func (a *agent) granted(claims ...api.Claim) {
+// granted records a claim that the agent made, or spoke for.
+func (a *agent) granted(c api.Claim) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, c := range claims {
-		if c.State == claim.Held {
-			a.claims[c.ID] = c
-		}
+	if c.State == claim.Held {
+		a.claims[c.ID], a.own[c.ID] = c, true
 	}
 }
 
@@ -49,6 +48,7 @@ func (a *agent) done(id claim.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.claims, id)
+	delete(a.own, id)
 }
 
 // news returns the lost claims that the agent has yet to be told of, each once.
@@ -62,8 +62,8 @@ func (a *agent) news() []api.Claim {
 
 // refresh compares the agent's claims with the daemon's. This bridge takes over claims whose keeper
 // is gone, and records those that ended. It returns the held claims, and how many were found to
-// have ended.
-func (b *Bridge) refresh(ctx context.Context, a *agent) (held []api.Claim, over int, err error) {
+// have ended. Claims that only this bridge can renew are renewed if renews is set.
+func (b *Bridge) refresh(ctx context.Context, a *agent, renews bool) (held []api.Claim, over int, err error) {
 	daemon, err := b.options.Daemon()
 	if err != nil {
 		return nil, 0, err
@@ -71,19 +71,21 @@ func (b *Bridge) refresh(ctx context.Context, a *agent) (held []api.Claim, over 
 	if held, err = heldBy(ctx, daemon, a.name); err != nil {
 		return nil, 0, err
 	}
-	for _, c := range held {
+	for i, c := range held {
 		// A claim whose keeper lives, or that never had one, is left as it is.
 		renewal := api.RenewRequest{Agent: a.name, Orphaned: true, Keeper: b.keeper()}
 		if b.remote.Load() { // only this bridge can renew its claims
 			renewal.Orphaned = false
-			if !a.knows(c.ID) {
+			if !renews || !a.knows(c.ID) {
 				continue
 			}
 		}
-		if _, err := client.Do(ctx, daemon, api.OpRenew, api.On(string(c.ID), "", renewal)); b.isRemote(err) {
-			return b.refresh(ctx, a)
+		if renewed, err := client.Do(ctx, daemon, api.OpRenew, api.On(string(c.ID), "", renewal)); b.isRemote(err) {
+			return b.refresh(ctx, a, renews)
 		} else if err != nil {
 			b.options.Log.Debug("a claim could not be taken over", "claim", c.ID, "error", err)
+		} else {
+			held[i] = renewed
 		}
 	}
 	a.mu.Lock()
@@ -139,6 +141,7 @@ func (a *agent) ended(c api.Claim) bool {
 		return false
 	}
 	delete(a.claims, c.ID)
+	delete(a.own, c.ID)
 	a.lost = append(a.lost, c)
 	return true
 }
@@ -183,17 +186,52 @@ func (b *Bridge) keeper() api.Keeper {
 // lost.
 func (b *Bridge) watch(a *agent) {
 	loop := clock.NewLoop(0, func(ctx context.Context) time.Duration {
-		_, over, err := b.refresh(ctx, a)
-		if err != nil && ctx.Err() == nil {
-			b.options.Log.Debug("claims could not be refreshed", "agent", a.name, "error", err)
-		}
-		if over > 0 {
-			b.push(ctx, a)
-		}
+		b.look(ctx, a)
 		return refreshInterval
 	})
 	b.background.Go(func() { b.listen(a.name, loop) })
 	loop.Run(b.over)
+}
+
+// look refreshes an agent's claims, and tells the client if some were lost.
+func (b *Bridge) look(ctx context.Context, a *agent) {
+	_, over, err := b.refresh(ctx, a, true)
+	if err != nil && ctx.Err() == nil {
+		b.options.Log.Debug("claims could not be refreshed", "agent", a.name, "error", err)
+	}
+	if over > 0 {
+		b.push(ctx, a)
+	}
+}
+
+// touch renews the claims of a hosted bridge, without waiting for that, unless it has just done so.
+func (b *Bridge) touch() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if time.Since(b.touched) < refreshInterval {
+		return
+	}
+	b.touched = time.Now()
+	for _, a := range b.agents {
+		b.background.Go(func() { b.look(b.over, a) })
+	}
+}
+
+// known returns the claims of all agents, as they were when last refreshed; if own is set, only
+// those made through this bridge.
+func (b *Bridge) known(own bool) (known []api.Claim) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, a := range b.agents {
+		a.mu.Lock()
+		for id, c := range a.claims {
+			if c.State == claim.Held && (a.own[id] || !own) {
+				known = append(known, c)
+			}
+		}
+		a.mu.Unlock()
+	}
+	return known
 }
 
 // listen wakes a loop when something happened to a claim of the agent's.
@@ -272,6 +310,9 @@ type Options struct {
 	// Session returns the id of the client's session, or of a thread in it; thread may be empty. It
 	// returns nothing if it does not know.
 	Session func(thread string) string
+	// Hosted is the id of the client's session over HTTP; empty for a client on stdin and stdout. Then
+	// nothing is known of its process: each of its requests renews the claims.
+	Hosted string
 	// Grace is how long claims are kept after the bridge is gone.
 	Grace   time.Duration
 	Version string
@@ -302,6 +343,8 @@ type Bridge struct {
 	mu         sync.Mutex        // guards all below
 	names      map[string]string // by session
 	agents     map[string]*agent // by name
+	touched    time.Time         // see touch
+	topics     map[string]bool   // what the client subscribed to
 	background sync.WaitGroup    // goroutines beside the calls
 }
 
@@ -312,9 +355,13 @@ type caller struct {
 	thread string
 }
 
-// maxWatched is how many agents a bridge watches even while they call no tool: each takes a
-// connection to the daemon.
-const maxWatched = 32
+const (
+	// maxWatched is how many agents a bridge watches even while they call no tool: each takes a
+	// connection to the daemon.
+	maxWatched = 32
+	// maxKept is how many agents, and subscriptions, a hosted bridge keeps in memory.
+	maxKept = 128
+)
 
 // agent returns the calling agent, and watches its claims from now on.
 func (b *Bridge) agent(ctx context.Context, who caller) (*agent, error) {
@@ -332,16 +379,48 @@ func (b *Bridge) agent(ctx context.Context, who caller) (*agent, error) {
 	defer b.mu.Unlock()
 	a, known := b.agents[name]
 	if !known {
+		if err := b.room(len(b.agents)); err != nil {
+			return nil, err
+		}
 		a = newAgent(name)
 		b.agents[name] = a
-		if len(b.agents) <= maxWatched {
+		if len(b.agents) <= maxWatched && b.options.Hosted == "" {
 			b.background.Go(func() { b.watch(a) })
 		}
 	}
 	return a, nil
 }
 
-func newAgent(name string) *agent { return &agent{name: name, claims: make(map[claim.ID]api.Claim)} }
+func newAgent(name string) *agent {
+	return &agent{name: name, claims: make(map[claim.ID]api.Claim), own: make(map[claim.ID]bool)}
+}
+
+// room returns an error if a hosted bridge keeps so many of something that there is no room for one
+// more.
+func (b *Bridge) room(kept int) error {
+	if b.options.Hosted == "" || kept < maxKept {
+		return nil
+	}
+	return usagef("one session has at most %d agents, and as many subscriptions: begin another", maxKept)
+}
+
+// subscribe notes that the client wants to hear of changes of a resource.
+func (b *Bridge) subscribe(_ context.Context, req *sdk.SubscribeRequest) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err := b.room(len(b.topics))
+	if err == nil {
+		b.topics[req.Params.URI] = true
+	}
+	return err
+}
+
+func (b *Bridge) unsubscribe(_ context.Context, req *sdk.UnsubscribeRequest) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.topics, req.Params.URI)
+	return nil
+}
 
 // isAnother reports whether the named agent is neither the caller nor one that the bridge works
 // for: this bridge must not keep its claims. A bridge without a name of its own works for whoever
@@ -374,9 +453,10 @@ func (b *Bridge) nameOf(ctx context.Context, who caller) (string, error) {
 	defer b.minting.Unlock()
 	b.mu.Lock()
 	name, known = b.names[id]
+	err = b.room(len(b.names))
 	b.mu.Unlock()
-	if known {
-		return name, nil
+	if known || err != nil {
+		return name, err
 	}
 	key := newKey()
 	minted, err := insist(ctx, func() (api.Minted, error) {

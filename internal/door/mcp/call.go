@@ -111,7 +111,7 @@ func add[In interface{ who() string }, Out any, Answer interface {
 func (b *Bridge) news(ctx context.Context, a *agent) []string {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	held, _, err := b.refresh(ctx, a)
+	held, _, err := b.refresh(ctx, a, b.options.Hosted == "")
 	var news []string
 	for _, c := range a.news() {
 		news = append(news, goneText(c))

@@ -74,7 +74,7 @@ func claimTask(c *call, in ClaimArgs) (string, Granted, error) {
 		cl, err = ask()
 	}
 	if err == nil && ctx.Err() != nil {
-		c.giveBack(cl)
+		c.giveBack(cl, "the call that asked for it was cancelled", true)
 		return "", Granted{}, context.Cause(ctx)
 	}
 	if err != nil {
@@ -87,6 +87,9 @@ func claimTask(c *call, in ClaimArgs) (string, Granted, error) {
 		read = "End"
 	}
 	text := fmt.Sprintf("You hold %s%s. %s with finish_task.", called(out.Task), lasting(cl.ExpiresAt), read)
+	if c.options.Hosted != "" {
+		text += " Each call renews it."
+	}
 	if cl.Override {
 		text += " " + out.Former + " had it before, and let the lease run out: look for work that is half done."
 	}
@@ -116,16 +119,16 @@ func (c *call) page(id task.ID) api.Page {
 	return shortened(t.Page)
 }
 
-// giveBack releases a claim that was granted to a cancelled call.
-func (b *Bridge) giveBack(cl api.Claim) {
+// giveBack releases a claim. unheard says that the agent never heard that it was granted.
+func (b *Bridge) giveBack(cl api.Claim, reason string, unheard bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.over), linger)
 	defer cancel()
 	daemon, err := b.options.Daemon()
 	if err == nil {
-		_, err = client.Do(ctx, daemon, api.OpRelease, api.On(string(cl.ID), "mcp back "+string(cl.ID), api.StopRequest{Agent: cl.Agent, Reason: "the call that asked for it was cancelled", Unheard: true}))
+		_, err = client.Do(ctx, daemon, api.OpRelease, api.On(string(cl.ID), "mcp back "+string(cl.ID), api.StopRequest{Agent: cl.Agent, Reason: reason, Unheard: unheard}))
 	}
 	if err != nil {
-		b.options.Log.Warn("could not release the claim of a cancelled call; it is released when dibs mcp ends", "claim", cl.ID, "error", err)
+		b.options.Log.Warn("a claim could not be given back; it ends with its lease, or that of dibs mcp", "claim", cl.ID, "reason", reason, "error", err)
 	}
 }
 

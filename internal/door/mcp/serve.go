@@ -1,10 +1,11 @@
-// Package mcp serves agents that use the Model Context Protocol: a server on stdin and stdout whose
-// tools call the daemon.
+// Package mcp serves agents that use the Model Context Protocol: a server on stdin and stdout, or over
+// HTTP, whose tools call the daemon.
 //
 // The process that runs the server keeps the agent's claims alive. When it ends, they stay alive
 // for a grace period, so that the next server of the same agent can take them over. Every answer
 // begins with what the agent must know: the claims that it lost, and those that it holds without
-// knowing. Only the end of its input ends it. A claim granted to a cancelled call is given back.
+// knowing. Only the end of its input ends it. A claim granted to a cancelled call is given back. Over HTTP
+// the daemon is the process, so that an agent's requests keep its claims, see HTTP.
 package mcp
 
 import (
@@ -24,7 +25,8 @@ import (
 // New returns a bridge that keeps its agents' claims alive until ctx ends. The caller must Close
 // it.
 func New(ctx context.Context, o Options) *Bridge {
-	b := &Bridge{options: o, pid: os.Getpid(), names: make(map[string]string), agents: make(map[string]*agent)}
+	b := &Bridge{options: o, pid: os.Getpid(), names: make(map[string]string), agents: make(map[string]*agent), topics: make(map[string]bool)}
+	b.remote.Store(o.Hosted != "")
 	b.over, b.end = context.WithCancel(ctx)
 	b.options.Daemon = func() (*client.Client, error) {
 		daemon, err := o.Daemon()
@@ -48,8 +50,9 @@ func New(ctx context.Context, o Options) *Bridge {
 			Logging: &sdk.LoggingCapabilities{}, // nothing else changes while a bridge runs
 			Tools:   &sdk.ToolCapabilities{}, Prompts: &sdk.PromptCapabilities{}, Resources: &sdk.ResourceCapabilities{},
 		},
-		SubscribeHandler:   func(context.Context, *sdk.SubscribeRequest) error { return nil },
-		UnsubscribeHandler: func(context.Context, *sdk.UnsubscribeRequest) error { return nil },
+		SubscribeHandler:   b.subscribe,
+		UnsubscribeHandler: b.unsubscribe,
+		GetSessionID:       func() string { return o.Hosted },
 	})
 	b.addTools()
 	b.addResources()
@@ -57,9 +60,6 @@ func New(ctx context.Context, o Options) *Bridge {
 	b.server.AddReceivingMiddleware(b.recovered, inOrder)
 	return b
 }
-
-// Server returns the MCP server, to be connected to a client.
-func (b *Bridge) Server() *sdk.Server { return b.server }
 
 // Close ends the bridge's goroutines.
 func (b *Bridge) Close() {

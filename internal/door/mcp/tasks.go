@@ -48,14 +48,14 @@ func listTasks(c *call, in ListArgs) (string, Listed, error) {
 		if c.about {
 			held, err = heldBy(c, c.daemon, c.agent.name)
 		} else {
-			held, _, err = c.refresh(c, c.agent)
+			held, _, err = c.refresh(c, c.agent, c.options.Hosted == "")
 		}
 		if err != nil {
 			return "", out, err
 		}
-		c.agent.granted(held...)
 		what, out.Total = "held by "+line(c.agent.name), len(held)
 		for _, cl := range held {
+			c.agent.learns(cl)
 			out.Tasks = append(out.Tasks, heldTask(cl))
 		}
 	default:

@@ -30,7 +30,7 @@ const (
 	listenMethod = "subscriptions/listen"
 	// progressMethod is a notification with only our own text, and a token of the client that must
 	// stay unchanged.
-	progressMethod = "notifications/progress"
+	progressMethod = `"notifications/progress"`
 )
 
 // lines is a connection with one JSON-RPC message per line. A line that is no message is answered
@@ -213,30 +213,27 @@ func (c *lines) drain(ctx context.Context) {
 
 // refuse answers a line that is no request.
 func (c *lines) refuse(id json.RawMessage, code int64, why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.out.Write(refusal(id, code, why)) // a client that is gone is noticed at the end of the input
+}
+
+// refusal is the answer, on a line, to what is not worked on.
+func refusal(id json.RawMessage, code int64, why string) []byte {
 	data, _ := json.Marshal(map[string]any{ // cannot fail on what was read
 		"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": why},
 	})
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.out.Write(append(data, '\n')) // a client that is gone is noticed at the end of the input
+	return append(data, '\n')
 }
 
 func (c *lines) Write(_ context.Context, msg jsonrpc.Message) error {
-	if answer, ok := msg.(*jsonrpc.Response); ok {
-		if e, ok := errors.AsType[*jsonrpc.Error](answer.Error); ok {
-			if text, _, found := strings.Cut(answer.Error.Error(), ": unmarshaling "); found { // into the SDK's types
-				answer.Error = &jsonrpc.Error{Code: e.Code, Message: text}
-			}
-		}
-	}
 	data, err := jsonrpc.EncodeMessage(msg)
-	if call, ok := msg.(*jsonrpc.Request); err == nil && !(ok && call.Method == progressMethod) {
-		data, err = untagged(data)
+	if err == nil {
+		data, err = c.exact.said(data)
 	}
 	if err != nil {
 		return err
 	}
-	data = c.exact.show(data)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if answer, ok := msg.(*jsonrpc.Response); ok {
@@ -263,12 +260,22 @@ type message struct {
 	Error   json.RawMessage `json:"error,omitempty"`
 }
 
-// untagged removes the tags from all texts of a message, whatever its tool, resource, error or
-// field, because a model reads it.
-func untagged(data []byte) ([]byte, error) {
+// said returns a message of the SDK's as the client gets it: with the client's own numbers, and
+// without the tags in all texts, whatever their tool, resource, error or field, because a model reads
+// them.
+func (e exact) said(data []byte) ([]byte, error) {
 	var m message
 	if err := json.Unmarshal(data, &m); err != nil {
 		return nil, err
+	}
+	if string(m.Method) == progressMethod {
+		return e.show(data), nil
+	}
+	var refused jsonrpc.Error
+	if json.Unmarshal(m.Error, &refused) == nil {
+		if text, _, found := strings.Cut(refused.Message, ": unmarshaling "); found { // into the SDK's types
+			m.Error, _ = json.Marshal(jsonrpc.Error{Code: refused.Code, Message: text}) // cannot fail
+		}
 	}
 	for _, part := range []*json.RawMessage{&m.Params, &m.Result, &m.Error} {
 		*part = texts.ReplaceAllFunc(*part, func(quoted []byte) []byte {
@@ -284,7 +291,8 @@ func untagged(data []byte) ([]byte, error) {
 			return quoted
 		})
 	}
-	return json.Marshal(m)
+	data, err := json.Marshal(m)
+	return e.show(data), err
 }
 
 // texts matches the strings of a JSON document.

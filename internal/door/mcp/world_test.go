@@ -11,10 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,26 +48,30 @@ type world struct {
 func inWorld(t *testing.T, titles []string, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		notion := testkit.Got(emulator.New(emulator.Options{}))(t)
-		defer notion.Close()
-		dbs := testkit.Got(notion.Seed("empty"))(t)
-		w := &world{T: t, notion: notion}
-		for _, title := range titles {
-			w.add(title)
-			time.Sleep(time.Second)
-		}
-		c := config.Default()
-		c.Notion.Token = config.Secret(notion.Token())
-		c.Databases = config.Databases{Tasks: dbs.Tasks, TaskLog: dbs.TaskLog, MeshLog: dbs.MeshLog}
-		c.StateDir = filepath.Join(t.TempDir(), "state")
-		w.options = daemon.Options{Config: c, Version: "test", Transport: notion.Client().Transport, Log: slog.New(slog.DiscardHandler)}
-		w.serve()
-		defer func() {
-			w.halt()
-			time.Sleep(10 * time.Second) // net/http may still dial for a request that has ended, see Client.Await
-		}()
-		test(w)
+		defer time.Sleep(10 * time.Second) // net/http may still dial for a request that has ended, see Client.Await
+		inRealTime(t, titles, test)
 	})
+}
+
+// inRealTime is inWorld without the bubble, for programs that are asked.
+func inRealTime(t *testing.T, titles []string, test func(w *world)) {
+	t.Helper()
+	notion := testkit.Got(emulator.New(emulator.Options{}))(t)
+	defer notion.Close()
+	dbs := testkit.Got(notion.Seed("empty"))(t)
+	w := &world{T: t, notion: notion}
+	for _, title := range titles {
+		w.add(title)
+		time.Sleep(time.Second)
+	}
+	c := config.Default()
+	c.Notion.Token = config.Secret(notion.Token())
+	c.Databases = config.Databases{Tasks: dbs.Tasks, TaskLog: dbs.TaskLog, MeshLog: dbs.MeshLog}
+	c.StateDir = filepath.Join(t.TempDir(), "state")
+	w.options = daemon.Options{Config: c, Version: "test", Transport: notion.Client().Transport, Log: slog.New(slog.DiscardHandler)}
+	w.serve()
+	defer w.halt()
+	test(w)
 }
 
 // add puts a task on the board.
@@ -197,6 +198,13 @@ type session struct {
 func (w *world) connect(o mcp.Options) *session {
 	w.Helper()
 	s := &session{w: w, bridge: w.bridge(o)}
+	s.begin(&sdk.IOTransport{Reader: s.bridge.out, Writer: s.bridge.in})
+	return s
+}
+
+// begin connects the client.
+func (s *session) begin(t sdk.Transport) {
+	s.w.Helper()
 	note := func(f func()) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -214,9 +222,8 @@ func (w *world) connect(o mcp.Options) *session {
 		},
 	})
 	var err error
-	s.ClientSession, err = c.Connect(w.Context(), &sdk.IOTransport{Reader: s.bridge.out, Writer: s.bridge.in}, nil)
-	testkit.Must(w, err)
-	return s
+	s.ClientSession, err = c.Connect(s.w.Context(), t, nil)
+	testkit.Must(s.w, err)
 }
 
 func toText(data any) string {
@@ -522,43 +529,6 @@ func FuzzLines(f *testing.F) {
 			}
 		})
 	})
-}
-
-// scenarios are those of the conformance suite that fit any server and see what is ours: others want
-// tools, prompts and resources of their own names, or look at the SDK.
-var scenarios = []string{"server-initialize", "tools-list", "resources-list", "prompts-list", "resources-subscribe"}
-
-// TestConformance has the protocol's own suite look at the server. The suite speaks HTTP
-// only, so that the server is put behind the SDK's. .ci/mcp installs the suite, in the
-// folder that TEST_CLIENTS names.
-func TestConformance(t *testing.T) {
-	testkit.Long(t)
-	dir := os.Getenv("TEST_CLIENTS")
-	switch {
-	case testing.Short():
-		t.Skip("takes seconds: left out with -short")
-	case dir == "" && os.Getenv("CI") == "true":
-		t.Fatal("TEST_CLIENTS is not set: export TEST_CLIENTS=$(.ci/mcp)")
-	case dir == "":
-		t.Skip("the suite is not there: export TEST_CLIENTS=$(.ci/mcp)")
-	}
-	b := mcp.New(t.Context(), mcp.Options{
-		Agent: "Sandman", Version: "test", Log: slog.New(slog.DiscardHandler),
-		Daemon: func() (*client.Client, error) { return nil, errors.New("there is none") },
-	})
-	defer b.Close()
-	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return b.Server() }, nil))
-	defer web.Close()
-	for _, scenario := range scenarios {
-		t.Run(scenario, func(t *testing.T) {
-			cmd := exec.Command(filepath.Join(dir, "node_modules", "node", "bin", "node"), filepath.Join(dir, "node_modules", ".bin", "conformance"),
-				"server", "--url", web.URL, "--scenario", scenario)
-			cmd.Dir = t.TempDir() // where it leaves its results
-			out, err := cmd.CombinedOutput()
-			testkit.Check(t, err == nil, "%v:\n%s", err, out)
-			t.Logf("%s", out)
-		})
-	}
 }
 
 // pushed is what the bridge has sent by itself.
