@@ -13,6 +13,7 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/door/access"
+	"dibs/internal/door/mcp"
 	"dibs/internal/door/server"
 	"dibs/internal/journal"
 	"dibs/internal/mirror"
@@ -245,7 +246,16 @@ func (d *Daemon) serveRemote() (stop func()) {
 	if c := d.live.Load().Remote; c.CertFile != "" {
 		certificate, _ = access.FromFiles(c.CertFile, c.KeyFile) // it was there when the daemon started
 	}
-	remote := server.NewRemote(to, server.RemoteOptions{Certificate: certificate.Get, Log: d.log})
+	var remote *server.Remote
+	sessions := mcp.NewHTTP(context.Background(), mcp.HTTPOptions{
+		Dial: func(ctx context.Context) (net.Conn, error) { return remote.Dial(ctx) },
+		Caller: func(r *http.Request) (token string, uid int, names string) {
+			c := server.CallerOf(r)
+			return c.Token, c.UID, c.Access.Agent
+		},
+		Version: d.version, Log: d.log,
+	})
+	remote = server.NewRemote(to, server.RemoteOptions{Certificate: certificate.Get, MCP: sessions, Log: d.log})
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -256,6 +266,7 @@ func (d *Daemon) serveRemote() (stop func()) {
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), doorDrain)
 		defer cancel()
+		sessions.Close()
 		remote.Shutdown(ctx)
 		<-over
 	}
