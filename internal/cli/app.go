@@ -68,9 +68,9 @@ func (a *app) addRequestID(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.request, "request-id", "", "a `text` of your choice: repeat the command with the same text, and it is done once and answered the same")
 }
 
-// daemon returns a client of the daemon, or an error if --request-id is not a valid key. On a
-// terminal the client retries for a while if the journal cannot be used; a script gets the error at
-// once and decides itself.
+// daemon returns a client of the daemon, or an error if --request-id is not a valid key. For an agent,
+// it waits for a daemon that restarts. On a terminal it retries for a while if the journal cannot be
+// used; a script gets the error at once and decides itself.
 func (a *app) daemon() (*client.Client, error) {
 	if a.request != "" {
 		if err := api.ValidateKey(a.request); err != nil {
@@ -78,6 +78,9 @@ func (a *app) daemon() (*client.Client, error) {
 		}
 	}
 	daemon, err := a.direct()
+	if err == nil && a.agent != "" {
+		daemon.Await(client.Restart)
+	}
 	if err == nil && isTerminal(a.stderr) && isTerminal(a.stdin) {
 		daemon.Insist(insist, func(p *api.Problem) {
 			fmt.Fprintf(a.stderr, "dibs: %s; trying again for a minute, Ctrl-C ends that\n", clean(p.Detail))

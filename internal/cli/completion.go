@@ -70,7 +70,7 @@ func (a *app) priorities(ctx context.Context) []string {
 
 // suggested returns what the daemon answers; nothing if it cannot be asked.
 func suggested[T any](a *app, ask func(daemon *client.Client) (T, error)) (answer T) {
-	if daemon, err := a.daemon(); err == nil {
+	if daemon, err := a.direct(); err == nil {
 		answer, _ = ask(daemon)
 	}
 	return answer

@@ -1,6 +1,6 @@
 // Package client talks to the daemon on its socket, after checking that it is the daemon. Refusals
-// are *api.Problem; a daemon that cannot be reached is an *UnreachableError. Only Insist repeats
-// requests; other callers may repeat one under the same key.
+// are *api.Problem; a daemon that cannot be reached is an *UnreachableError. Only Await and Insist
+// repeat requests; other callers may repeat one under the same key.
 package client
 
 import (
@@ -109,8 +109,12 @@ func Over(name string, dial func(context.Context) (net.Conn, error)) *Client {
 // error of token is that of the request. Bearer must be called before the first request.
 func (c *Client) Bearer(token func(context.Context) (string, error)) { c.bearer = token }
 
+// Restart is how long an agent's request waits for a daemon that may be restarting.
+const Restart = 5 * time.Second
+
 // Await makes the client wait for a daemon that is away, as while it restarts: each request tries
-// for that long to connect. It must be called before the first request.
+// for that long to connect, and a wait that a stopping daemon broke off goes on with the next one.
+// It must be called before the first request.
 func (c *Client) Await(limit time.Duration) { c.await = limit }
 
 // connect dials, see Await. A refusal that waiting does not end is returned at once.
@@ -122,10 +126,36 @@ func (c *Client) connect(ctx context.Context, dial func(context.Context) (net.Co
 			return conn, err
 		}
 		select {
-		case <-time.After(c.await / 20):
+		case <-time.After(c.await / awaits):
 		case <-ctx.Done():
 			return nil, err
 		}
+	}
+}
+
+// awaits is how often Await tries.
+const awaits = 20
+
+// waited sends a request and reads its answer into out. See Await for waits that were broken off.
+func (c *Client) waited(ctx context.Context, r request, out any) error {
+	pause := c.await / awaits
+	for tries := awaits; ; tries-- {
+		began := time.Now()
+		err := c.once(ctx, r, out)
+		p, refused := errors.AsType[*api.Problem](err)
+		if c.await == 0 || tries == 0 || !refused || p.Code != api.CodeStopping {
+			return err
+		}
+		rest, waits := r.rest(time.Since(began) + pause)
+		if !waits {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return err
+		}
+		r = rest
 	}
 }
 
@@ -261,6 +291,38 @@ type request struct {
 	body         any // nil: none
 }
 
+// rest returns the request with what is left of its wait; waits is false if it has none. One with a
+// key stays as it is, because a key stands for one body.
+func (r request) rest(spent time.Duration) (rest request, waits bool) {
+	left := func(seconds float64) float64 {
+		waits = seconds > 0
+		if r.header.Get(api.KeyHeader) != "" {
+			return seconds
+		}
+		return max(0, seconds-spent.Seconds())
+	}
+	rest = r
+	switch body := r.body.(type) {
+	case api.ClaimRequest:
+		body.WaitSeconds = left(body.WaitSeconds)
+		rest.body = body
+	case *api.PollRequest:
+		if body != nil {
+			poll := *body
+			poll.WaitSeconds = left(poll.WaitSeconds)
+			rest.body = &poll
+		}
+	case nil:
+		path, text, _ := strings.Cut(r.path, "?")
+		query, _ := url.ParseQuery(text)
+		if wait, err := time.ParseDuration(query.Get("wait")); err == nil {
+			query.Set("wait", time.Duration(left(wait.Seconds())*float64(time.Second)).String())
+			rest.path = path + "?" + query.Encode()
+		}
+	}
+	return rest, waits
+}
+
 // Do calls an operation of the table: an answer, an *api.Problem that the daemon refuses with, or an
 // *UnreachableError. A request that is repeated under the same key, which may be empty, gets the same
 // answer.
@@ -336,14 +398,14 @@ func (c *Client) Insist(limit time.Duration, notify func(*api.Problem)) {
 // do sends a request and reads its answer into out. See Insist for repetitions.
 func (c *Client) do(ctx context.Context, r request, out any) error {
 	if c.insist == 0 || r.method == http.MethodGet {
-		return c.once(ctx, r, out)
+		return c.waited(ctx, r, out)
 	}
 	if r.header.Get(api.KeyHeader) == "" && r.method == http.MethodPost {
 		r.header.Set(api.KeyHeader, api.NewKey())
 	}
 	over := time.Now().Add(c.insist)
 	for {
-		err := c.once(ctx, r, out)
+		err := c.waited(ctx, r, out)
 		p, refused := errors.AsType[*api.Problem](err)
 		if !refused || p.Code != api.CodeJournalUnavailable || ctx.Err() != nil {
 			return err

@@ -383,6 +383,69 @@ func TestInsist(t *testing.T) {
 	}
 }
 
+// TestAwait has a daemon stop half a minute into requests, once or for good. What waits is asked for
+// again, for the rest of its time; with a key, as it was. What does not wait is answered.
+func TestAwait(t *testing.T) {
+	claims := func(key string) func(context.Context, *client.Client) error {
+		return func(ctx context.Context, c *client.Client) error {
+			_, err := client.Do(ctx, c, api.OpClaim, api.Keyed(key, api.ClaimRequest{Agent: "Oracle", WaitSeconds: 60}))
+			return err
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		await time.Duration
+		stops int
+		ask   func(context.Context, *client.Client) error
+		first string // in the first request
+		rest  string // in the others
+		asked int
+		fails bool
+	}{
+		{name: "a claim", await: client.Restart, stops: 1, ask: claims(""), first: `"wait_seconds":60`, rest: `"wait_seconds":29.75`, asked: 2},
+		{name: "a claim with a key", await: client.Restart, stops: 1, ask: claims("k"), first: `"wait_seconds":60`, rest: `"wait_seconds":60`, asked: 2},
+		{name: "nobody awaits a restart", stops: 1, ask: claims(""), first: `"wait_seconds":60`, asked: 1, fails: true},
+		{name: "for good", await: client.Restart, stops: 99, ask: claims("k"), first: `"wait_seconds":60`, rest: `"wait_seconds":60`, asked: 21, fails: true},
+		{name: "a poll", await: client.Restart, stops: 1, asked: 2, first: `"wait_seconds":60`, rest: `"wait_seconds":29.75`, ask: func(ctx context.Context, c *client.Client) error {
+			_, err := client.Do(ctx, c, api.OpPoll, api.PollInput{Name: "Oracle", Body: &api.PollRequest{WaitSeconds: 60}})
+			return err
+		}},
+		{name: "a watch", await: client.Restart, stops: 1, asked: 2, first: "wait=1m0s", rest: "wait=29.75s", ask: func(ctx context.Context, c *client.Client) error {
+			_, err := client.Do(ctx, c, api.OpGetClaim, api.GetClaimInput{ID: "x", Wait: "1m0s"})
+			return err
+		}},
+		{name: "the end of a claim", await: client.Restart, stops: 1, asked: 1, fails: true, ask: func(ctx context.Context, c *client.Client) error {
+			_, err := client.Do(ctx, c, api.OpComplete, api.On("x", "", api.CompleteRequest{}))
+			return err
+		}},
+	} {
+		testkit.Bubble(t, tt.name, func(t *testing.T) {
+			asked := 0
+			c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				want := tt.first
+				if asked++; asked > 1 {
+					want = tt.rest
+				}
+				testkit.Check(t, strings.Contains(r.RequestURI+string(body), want), "request %d is %s %s, want %s", asked, r.RequestURI, body, want)
+				if asked > tt.stops {
+					w.Header().Set("Content-Type", "application/json")
+					fmt.Fprint(w, `{"id":"done"}`)
+					return
+				}
+				time.Sleep(30 * time.Second)
+				w.Header().Set("Content-Type", api.ProblemType)
+				w.WriteHeader(http.StatusServiceUnavailable)
+				fmt.Fprint(w, `{"code":"stopping","detail":"no"}`)
+			})
+			c.Await(tt.await)
+			err := tt.ask(t.Context(), c)
+			p, refused := errors.AsType[*api.Problem](err)
+			testkit.Check(t, asked == tt.asked && (err != nil) == tt.fails && (err == nil || refused && p.Code == api.CodeStopping), "asked %d times: %v", asked, err)
+		})
+	}
+}
+
 // TestTaken compares more files than go at once with what the daemon says is reserved: in one
 // request, and as many of them as there is time for.
 func TestTaken(t *testing.T) {

@@ -319,12 +319,8 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-const (
-	// restart is how long a request waits for a daemon that is away: it may be restarting.
-	restart = 5 * time.Second
-	// refreshInterval is how often a bridge refreshes the claims of its agents.
-	refreshInterval = 15 * time.Second
-)
+// refreshInterval is how often a bridge refreshes the claims of its agents.
+const refreshInterval = 15 * time.Second
 
 // Bridge connects one client to the daemon. It is safe for concurrent use.
 type Bridge struct {

@@ -31,7 +31,7 @@ func New(ctx context.Context, o Options) *Bridge {
 	b.options.Daemon = func() (*client.Client, error) {
 		daemon, err := o.Daemon()
 		if err == nil {
-			daemon.Await(restart)
+			daemon.Await(client.Restart)
 		}
 		return daemon, err
 	}
