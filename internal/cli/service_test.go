@@ -234,6 +234,25 @@ func TestService(t *testing.T) {
 	}
 }
 
+// TestServiceRestarts asks while no daemon runs: the next one on systemd's socket answers.
+func TestServiceRestarts(t *testing.T) {
+	m := newManager(t)
+	socket, l := m.listens()
+	m.start(l)
+	m.hears("READY=1")
+	m.signal(syscall.SIGTERM)
+	m.ends()
+	asked := make(chan error, 1)
+	go func() {
+		_, err := client.Do(t.Context(), client.New(socket), api.OpStatus, struct{}{})
+		asked <- err
+	}()
+	m.start(l)
+	testkit.Must(t, <-asked)
+	m.signal(syscall.SIGTERM)
+	m.ends()
+}
+
 // TestReloadAtAnyTime sends SIGHUP while the daemon starts, and while it stops.
 func TestReloadAtAnyTime(t *testing.T) {
 	m := newManager(t)
