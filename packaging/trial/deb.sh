@@ -24,7 +24,12 @@ within getent passwd dibs
 echo "-- upgraded, with another configuration than the package's"
 echo "# mine" >>"$etc/config.yaml"
 echo secret >"$etc/notion-token"
-mkdir -p "${journal%/*}" && echo claims >"$journal"
+mkdir -p "${journal%/*}" "$root/run/systemd/system" && echo claims >"$journal"
+cat >"$root/usr/local/bin/systemctl" <<'END'
+#!/bin/sh
+echo "$* $(dibs version 2>/dev/null)" >>/asked
+END
+chmod 755 "$root/usr/local/bin/systemctl"
 within dpkg --compare-versions "$(within dpkg-deb -f /before.deb Version)" lt "$(within dpkg-deb -f /after.deb Version)" ||
   fail "the release before is not earlier to dpkg"
 within dpkg --force-confdef --force-confold -i /after.deb
@@ -34,9 +39,12 @@ has "$etc/config.yaml" "# mine"
 has "$etc/notion-token" secret
 has "$journal" claims
 there "$etc/config.yaml.dpkg-dist"
+[ "$(tail -n 1 "$root/asked")" = "try-restart dibs.service $(cat "$work/after")" ] || fail "the upgrade did not restart the daemon at its end: $(cat "$root/asked")"
+! grep -qE 'stop|disable' "$root/asked" || fail "the upgrade stopped the daemon, or its socket: $(cat "$root/asked")"
 
 echo "-- removed"
 within dpkg -r dibs | tee "$work/removed"
+has "$root/asked" "disable --now dibs.socket dibs.service"
 has "$work/removed" "stay"
 has "$etc/config.yaml" "# mine"
 has "$etc/notion-token" secret
