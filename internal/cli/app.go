@@ -241,7 +241,7 @@ func (a *app) ownName(ctx context.Context) error {
 	if a.agent != task.AutoAgent {
 		return nil
 	}
-	daemon, err := a.direct()
+	daemon, err := a.daemon()
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/run/runner"
 
@@ -161,6 +162,7 @@ func (a *app) runRun(cmd *cobra.Command, o runOptions, command []string) error {
 	if err != nil {
 		return err
 	}
+	daemon.Await(client.Restart)
 	ctx, stdin, stdout, counted := cmd.Context(), cmd.InOrStdin(), a.stdout, failures.Count
 	if o.worker {
 		ctx, counted = obey(ctx, stdin)
