@@ -10,10 +10,12 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/api/peer"
+	"dibs/internal/claim"
 	"dibs/internal/door/access"
 )
 
@@ -74,6 +76,7 @@ type Remote struct {
 	inside *Pipe
 	log    *slog.Logger
 	stop   context.CancelCauseFunc
+	warned atomic.Int64 // when a refused token was last logged, as Unix nanoseconds; 0 for never
 }
 
 // RemoteOptions configure a Remote.
@@ -152,6 +155,7 @@ func (f *Remote) serve(w http.ResponseWriter, r *http.Request) {
 	if refused != nil {
 		if refused.Status == http.StatusUnauthorized {
 			w.Header().Set("Connection", "close")
+			f.refuse(r, refused)
 		}
 		writeProblem(w, refused)
 		return
@@ -163,6 +167,14 @@ func (f *Remote) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	f.mcp.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), accessKey{}, caller)))
+}
+
+// refuse logs that an access token was refused, one in warnEvery.
+func (f *Remote) refuse(r *http.Request, why *api.Problem) {
+	now, last := time.Now(), f.warned.Load()
+	if (last == 0 || now.Sub(time.Unix(0, last)) >= warnEvery) && f.warned.CompareAndSwap(last, now.UnixNano()) {
+		f.log.Warn("a caller from another machine was refused", "address", r.RemoteAddr, claim.AttrReason, why.Detail)
+	}
 }
 
 // known asks the server, which may be another member's, whether it knows the caller of a request.
