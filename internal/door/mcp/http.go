@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -124,11 +123,8 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// It is read before it counts as open, since it may take long.
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLine))
-	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		http.Error(w, fmt.Sprintf("the request has more than %d bytes", maxLine), http.StatusRequestEntityTooLarge)
-		return
-	} else if err != nil {
-		http.Error(w, "the request could not be read", http.StatusBadRequest)
+	if err != nil {
+		http.Error(w, fmt.Sprintf("want a request of %d bytes at most: %v", maxLine, err), http.StatusRequestEntityTooLarge)
 		return
 	}
 	var s *hosted
@@ -233,7 +229,7 @@ func (s *hosted) enter() {
 	s.requests.Add(1)
 }
 
-// leave ends a request, and with it a session that was refused.
+// leave ends a request, and with it a session that the SDK did not begin.
 func (h *HTTP) leave(id string, s *hosted) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -282,10 +278,12 @@ func (s *hosted) leased() bool {
 func (s *hosted) finish(givesBack bool) {
 	late := time.AfterFunc(linger, s.cut)
 	s.bridge.end() // which ends what waits
-	for session := range s.bridge.server.Sessions() {
-		session.Close()
+	for range 2 {  // the first request may have begun it meanwhile
+		for session := range s.bridge.server.Sessions() {
+			session.Close()
+		}
+		s.requests.Wait()
 	}
-	s.requests.Wait()
 	late.Stop()
 	s.cut()
 	s.bridge.Close()
