@@ -28,6 +28,8 @@ const (
 	maxSessions = 512
 	// idle is how long a session is kept without a request; longer while the lease of a claim goes on.
 	idle = time.Hour
+	// bodyTimeout is how long a client may take to send a request.
+	bodyTimeout = 10 * time.Second
 	// sweepInterval is how often idle sessions are looked for.
 	sweepInterval = time.Minute
 
@@ -121,12 +123,14 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.nobody.ServeHTTP(w, r)
 		return
 	}
-	// It is read before it counts as open, since it may take long.
+	// It is read before it counts as open. Streams have no limit of time.
+	http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLine))
 	if err != nil {
 		http.Error(w, fmt.Sprintf("want a request of %d bytes at most: %v", maxLine, err), http.StatusRequestEntityTooLarge)
 		return
 	}
+	http.NewResponseController(w).SetReadDeadline(time.Time{})
 	var s *hosted
 	if id == "" {
 		id = rand.Text()
