@@ -262,7 +262,11 @@ func (d *leader) openAccess(ctx context.Context) (*access.Tokens, error) {
 			return nil, err
 		}
 	}
-	return access.New(ctx, access.Config{Storage: d.journal, Fingerprint: fingerprint, Log: d.log})
+	var issuers *access.Issuers
+	if len(c.OIDC) > 0 {
+		issuers = access.NewIssuers(c.OIDC, d.outside, d.log)
+	}
+	return access.New(ctx, access.Config{Storage: d.journal, Fingerprint: fingerprint, Issuers: issuers, Log: d.log})
 }
 
 // openReceivers makes a queue for each receiver of notices.

@@ -68,7 +68,7 @@ func NumberOf(id string) int {
 // Config configures Tokens.
 type Config struct {
 	Storage Storage
-	// Certificate returns the fingerprint for new tokens; empty if clients can verify the certificate.
+	// Fingerprint returns the one for new tokens; empty if clients can verify the certificate.
 	Fingerprint func(context.Context) (string, error)
 	// Issuers know JWTs; nil for none.
 	Issuers *Issuers
@@ -247,7 +247,7 @@ func (t *Tokens) Enter(p Pass) (leave func(), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.open[p.UID] >= maxOpen {
-		busy := api.NewProblem(api.CodeBusy, fmt.Sprintf("this access token has %d requests open, as many as it may: ask again in a moment", maxOpen))
+		busy := api.NewProblem(api.CodeBusy, fmt.Sprintf("this caller has %d requests open, as many as it may: ask again in a moment", maxOpen))
 		busy.TooOften(time.Second)
 		return nil, busy
 	}

@@ -11,12 +11,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
-	"github.com/go-jose/go-jose/v4/jwt"
-
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/task"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 )
 
 const (
@@ -112,7 +112,7 @@ func (all *Issuers) Verify(ctx context.Context, raw string) (Pass, error) {
 	}
 	for _, key := range keys {
 		if token.Claims(key) == nil {
-			return Pass{UID: numberOf(i.name + "\x00" + claims.Subject), ID: task.OneLine(i.name+" "+claims.Subject, '?'), Names: entry.Agent, Ends: ends.Add(skew)}, nil
+			return Pass{UID: NumberOf(i.name + "\x00" + claims.Subject), ID: task.OneLine(i.name+" "+claims.Subject, '?'), Names: entry.Agent, Ends: ends.Add(skew)}, nil
 		}
 	}
 	return refuse("has another signature than that of the key %.80q of %s: ask that issuer for a new one", id, i.name)
