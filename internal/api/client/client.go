@@ -1,6 +1,6 @@
-// Package client talks to the daemon on its socket, after checking that it is the daemon. Refusals
-// are *api.Problem; a daemon that cannot be reached is an *UnreachableError. Only Await and Insist
-// repeat requests; other callers may repeat one under the same key.
+// Package client talks to the daemon on its socket, or at its URL, after checking that it is the
+// daemon. Refusals are *api.Problem; a daemon that cannot be reached is an *UnreachableError. Only
+// Await and Insist repeat requests; other callers may repeat one under the same key.
 package client
 
 import (
@@ -16,6 +16,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"os"
 	"os/user"
@@ -23,6 +24,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -36,10 +38,12 @@ const maxAnswer = 64 << 20
 
 // Client talks to one daemon. It is safe for concurrent use.
 type Client struct {
-	name string
-	http http.Client
+	name   string
+	base   string // begins the addresses of requests
+	remote bool   // see At
+	http   http.Client
 
-	bearer func(context.Context) (string, error) // see Bearer
+	bearer func(ctx context.Context, refused string) (string, error) // see Remote.Token; nil for none
 
 	patience time.Duration // see OnSilence
 	silent   func()
@@ -86,28 +90,36 @@ func Either(socket string, other func() string, user string) *Client {
 
 // Over returns a client that connects with dial; errors use name.
 func Over(name string, dial func(context.Context) (net.Conn, error)) *Client {
-	c := &Client{name: name}
-	c.http = http.Client{
-		Transport: &http.Transport{
-			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				conn, err := c.connect(ctx, dial)
-				if err != nil {
-					return nil, &dialError{err}
-				}
-				return conn, nil
-			},
-			DisableCompression: true,
-			// net/http may send a request twice if an idle connection breaks just as it is reused.
-			DisableKeepAlives: true,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	c := &Client{name: name, base: "http://dibs"}
+	c.use(c.transport(func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }))
 	return c
+}
+
+// transport returns a transport that connects with dial, see Await.
+func (c *Client) transport(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Transport {
+	return &http.Transport{
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return c.connect(ctx, func(ctx context.Context) (net.Conn, error) { return dial(ctx, network, address) })
+		},
+		DisableCompression: true,
+		// net/http may send a request twice if an idle connection breaks just as it is reused.
+		DisableKeepAlives: true,
+	}
+}
+
+// use makes the client send requests with that transport. It follows no redirects.
+func (c *Client) use(t http.RoundTripper) {
+	c.http = http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 // Bearer makes the client show an access token, or a JWT, which token returns for each request. The
 // error of token is that of the request. Bearer must be called before the first request.
-func (c *Client) Bearer(token func(context.Context) (string, error)) { c.bearer = token }
+func (c *Client) Bearer(token func(context.Context) (string, error)) {
+	c.bearer = func(ctx context.Context, _ string) (string, error) { return token(ctx) }
+}
+
+// Remote reports whether the daemon is on another machine: it cannot see the processes of this one.
+func (c *Client) Remote() bool { return c.remote }
 
 // Restart is how long an agent's request waits for a daemon that may be restarting.
 const Restart = 5 * time.Second
@@ -165,11 +177,16 @@ type UnreachableError struct {
 	// Sent is set if a daemon may have received the request and carried it out.
 	Sent bool
 	Err  error
+	// Advice says what to do about a daemon at a URL; empty for a socket.
+	Advice string
 }
 
 func (e *UnreachableError) Error() string {
 	if e.Sent {
 		return fmt.Sprintf("the daemon on %s went away without an answer, and may have done what it was asked to: %v: see dibs status, or ask again if that had a --request-id", e.Socket, e.Err)
+	}
+	if e.Advice != "" {
+		return fmt.Sprintf("the daemon on %s cannot be reached: %v: %s", e.Socket, e.Err, e.Advice)
 	}
 	if e.Sandboxed() {
 		return fmt.Sprintf("the daemon on %s cannot be asked: %v: a sandbox keeps this process from its socket: use the tools of dibs mcp, which run outside of it, or have a person allow the socket (docs/clients.md, In a sandbox)", e.Socket, e.Err)
@@ -186,12 +203,6 @@ func (e *UnreachableError) Unwrap() error { return e.Err }
 // about the daemon. Permissions of files, such as those of another user's socket, give EACCES.
 func (e *UnreachableError) Sandboxed() bool { return !e.Sent && errors.Is(e.Err, syscall.EPERM) }
 
-// dialError marks a failure to connect, as opposed to a later one.
-type dialError struct{ err error }
-
-func (e *dialError) Error() string { return e.err.Error() }
-func (e *dialError) Unwrap() error { return e.err }
-
 // once sends a request and reads its answer into out.
 func (c *Client) once(ctx context.Context, r request, out any) error {
 	resp, err := c.send(ctx, r)
@@ -201,13 +212,34 @@ func (c *Client) once(ctx context.Context, r request, out any) error {
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return c.unreachable(ctx, err)
+		return c.unreachable(ctx, err, true)
 	}
 	return c.read(resp, data, out)
 }
 
-// exchange is send without the check for silence.
+// exchange is send without the check for silence. A request whose token was refused was not carried
+// out: it is sent again, once, if there is another token.
 func (c *Client) exchange(ctx context.Context, r request) (*http.Response, error) {
+	if c.bearer == nil {
+		return c.attempt(ctx, r, "")
+	}
+	token, err := c.bearer(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.attempt(ctx, r, token)
+	if err != nil || resp.StatusCode != http.StatusUnauthorized {
+		return resp, err
+	}
+	if other, err := c.bearer(ctx, token); err == nil && other != token {
+		resp.Body.Close()
+		return c.attempt(ctx, r, other)
+	}
+	return resp, nil
+}
+
+// attempt sends a request once, with a token unless that is empty.
+func (c *Client) attempt(ctx context.Context, r request, token string) (*http.Response, error) {
 	var body io.Reader
 	if r.body != nil {
 		data, err := json.Marshal(r.body)
@@ -216,7 +248,10 @@ func (c *Client) exchange(ctx context.Context, r request) (*http.Response, error
 		}
 		body = bytes.NewReader(data)
 	}
-	req, err := http.NewRequestWithContext(ctx, r.method, "http://dibs"+r.path, body)
+	var connected atomic.Bool // and verified
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	}), r.method, c.base+r.path, body)
 	if err != nil {
 		return nil, err
 	}
@@ -225,32 +260,30 @@ func (c *Client) exchange(ctx context.Context, r request) (*http.Response, error
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set(api.ProcessHeader, strconv.Itoa(os.Getpid()))
-	if c.bearer != nil {
-		token, err := c.bearer(ctx)
-		if err != nil {
-			return nil, err
-		}
-		req.Header.Set(api.BearerHeader, "Bearer "+token)
+	if token != "" {
+		req.Header.Set(api.BearerHeader, bearer+token)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.unreachable(ctx, err)
+		return nil, c.unreachable(ctx, err, connected.Load())
 	}
 	return resp, nil
 }
 
-// unreachable converts the error of a failed exchange; if ctx ended, it returns the cause.
-func (c *Client) unreachable(ctx context.Context, err error) error {
+// unreachable converts the error of a failed exchange, of which something was sent or not; if ctx
+// ended, it returns the cause.
+func (c *Client) unreachable(ctx context.Context, err error, sent bool) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if impostor, ok := errors.AsType[*ImpostorError](err); ok {
 		return impostor
 	}
-	if dial, ok := errors.AsType[*dialError](err); ok {
-		return &UnreachableError{Socket: c.name, Err: reason(dial.err)}
+	e := &UnreachableError{Socket: c.name, Sent: sent, Err: reason(err)}
+	if c.remote && !sent {
+		e.Err, e.Advice = diagnose(err)
 	}
-	return &UnreachableError{Socket: c.name, Sent: true, Err: reason(err)}
+	return e
 }
 
 // reason strips from a network error what the error around it says already.
@@ -274,6 +307,9 @@ func (c *Client) read(resp *http.Response, data []byte, out any) error {
 	case media == api.ProblemType:
 		var p api.Problem
 		if err := json.Unmarshal(data, &p); err == nil && p.Code != "" {
+			if p.Code == api.CodeUnauthorized {
+				p.Detail += doubtful(resp.Request.Header.Get(api.BearerHeader), time.Now())
+			}
 			return &p
 		}
 	case media == "application/json" && resp.StatusCode < http.StatusMultipleChoices:
@@ -533,17 +569,49 @@ const maxLine = 1 << 20
 func (c *Client) Events(ctx context.Context, in api.EventsInput, follow bool, each func(api.Event) error) (next int64, err error) {
 	next = in.After
 	in.Follow = follow
-	resp, err := c.send(ctx, newRequest(api.OpEvents, in))
+	err = c.stream(ctx, newRequest(api.OpEvents, in), func(id, data string) error {
+		if data != "" {
+			if err := take(data, each); err != nil {
+				return err
+			}
+		}
+		if n, err := strconv.ParseInt(id, 10, 64); err == nil {
+			next = n
+		}
+		return nil
+	})
+	return next, err
+}
+
+// KeepAlive keeps a claim alive with a connection of its own, until ctx or the stream ends, or heard
+// fails. heard is called whenever the daemon shows that the connection lives, every 15 seconds: with
+// the claim at first and if something happened to it, else with nil.
+func (c *Client) KeepAlive(ctx context.Context, in api.KeepAliveInput, heard func(*api.Claim) error) error {
+	return c.stream(ctx, newRequest(api.OpKeepAlive, in), func(_, data string) error {
+		if data == "" {
+			return heard(nil)
+		}
+		var of api.Claim
+		if err := json.Unmarshal([]byte(data), &of); err != nil {
+			return fmt.Errorf("a claim that this program does not understand: %w", err)
+		}
+		return heard(&of)
+	})
+}
+
+// stream calls each for each block of a stream, with its id and its data; either may be empty.
+func (c *Client) stream(ctx context.Context, r request, each func(id, data string) error) error {
+	resp, err := c.send(ctx, r)
 	if err != nil {
-		return next, err
+		return err
 	}
 	defer resp.Body.Close()
 	if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); resp.StatusCode != http.StatusOK || media != api.EventStream {
 		data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 		if err != nil {
-			return next, c.unreachable(ctx, err)
+			return c.unreachable(ctx, err, true)
 		}
-		return next, c.read(resp, data, nil)
+		return c.read(resp, data, nil)
 	}
 	var id, data string // of the current block, which ends with an empty line
 	lines := bufio.NewScanner(resp.Body)
@@ -558,21 +626,16 @@ func (c *Client) Events(ctx context.Context, in api.EventsInput, follow bool, ea
 			if value != "" { // a comment
 				continue
 			}
-			if data != "" {
-				if err := take(data, each); err != nil {
-					return next, err
-				}
-			}
-			if n, err := strconv.ParseInt(id, 10, 64); err == nil {
-				next = n
+			if err := each(id, data); err != nil {
+				return err
 			}
 			id, data = "", ""
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return next, c.unreachable(ctx, err)
+		return c.unreachable(ctx, err, true)
 	}
-	return next, nil
+	return nil
 }
 
 // take decodes an event and calls each with it.
