@@ -44,6 +44,7 @@ type Client struct {
 	http   http.Client
 
 	bearer func(ctx context.Context, refused string) (string, error) // see Remote.Token; nil for none
+	ahead  atomic.Int64                                              // see Ahead
 
 	patience time.Duration // see OnSilence
 	silent   func()
@@ -120,6 +121,10 @@ func (c *Client) Bearer(token func(context.Context) (string, error)) {
 
 // Remote reports whether the daemon is on another machine: it cannot see the processes of this one.
 func (c *Client) Remote() bool { return c.remote }
+
+// Ahead returns how far the daemon's clock was ahead of this machine's at its last answer, to a second
+// or so; zero before the first one.
+func (c *Client) Ahead() time.Duration { return time.Duration(c.ahead.Load()) }
 
 // Restart is how long an agent's request waits for a daemon that may be restarting.
 const Restart = 5 * time.Second
@@ -266,6 +271,9 @@ func (c *Client) attempt(ctx context.Context, r request, token string) (*http.Re
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, c.unreachable(ctx, err, connected.Load())
+	}
+	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		c.ahead.Store(int64(time.Until(date)))
 	}
 	return resp, nil
 }

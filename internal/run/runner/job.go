@@ -42,6 +42,7 @@ type job struct {
 	// What it was asked.
 	asked   time.Time        // when it was asked to end
 	stopped bool             // a signal asked
+	doubts  int              // why the claim is in doubt
 	frozen  bool             // everything is held still
 	kill    <-chan time.Time // fires when everything is to be killed
 	late    <-chan time.Time // fires when what was killed should have ended
@@ -132,6 +133,9 @@ func (j *job) keep(ctx context.Context) <-chan standing {
 	standings := make(chan standing)
 	go j.watch(ctx, standings)
 	go j.renew(ctx, j.files.used)
+	if j.Daemon.Remote() {
+		go j.link(ctx, standings)
+	}
 	if j.Progress {
 		go j.progress(ctx, j.supervisor.latest)
 	}
@@ -188,18 +192,25 @@ func (j *job) judged(ctx context.Context, v verdict) (over bool) {
 // stands takes in how the claim stands.
 func (j *job) stands(s standing) {
 	switch {
-	case j.reported: // ended normally
+	case j.reported || j.lost != nil: // ended normally, or being ended
 	case s.lost != nil:
 		j.lost = s.lost
 		j.check.stop()
 		j.Say("%v: %s %s", j.lost, j.stopping(), j.name())
 		j.ask(order{Signal: syscall.SIGTERM})
-	case !s.doubt && j.frozen:
-		j.Say("%s goes on: the claim on %q was renewed", j.name(), j.title())
-		j.freeze(false)
-	case s.doubt && !j.ended:
-		j.Say("the lease on %q is over: %s is held still until its page was read", j.title(), j.name())
-		j.freeze(true)
+		if s.now {
+			j.kill = time.After(0)
+		}
+	case s.doubt == "":
+		if j.doubts--; j.doubts == 0 && j.frozen {
+			j.Say("%s goes on: the claim on %q was renewed", j.name(), j.title())
+			j.freeze(false)
+		}
+	default:
+		if j.doubts++; !j.ended {
+			j.Say(string(s.doubt), j.title(), j.name())
+			j.freeze(true)
+		}
 	}
 }
 

@@ -28,11 +28,22 @@ type keeping struct {
 }
 
 // standing is news about the claim while its command runs: it is in doubt, it stands after all, or
-// it is lost.
+// it is lost. A doubt is over once it stands.
 type standing struct {
-	doubt bool
+	doubt doubt
 	lost  error // wraps ErrLost
+	// now says that nothing may go on, however short a time: somebody else may get the task.
+	now bool
 }
+
+// doubt is what is said of a claim in doubt, for the task's title and the command's name; empty for
+// none.
+type doubt string
+
+const (
+	leaseOver doubt = "the lease on %q is over: %s is held still until its page was read"
+	linkGone  doubt = "the connection that keeps %q is broken: %s is held still until it is back"
+)
 
 // lostError is an ErrLost with how the claim ended. The command may have ended it itself.
 type lostError struct {
@@ -53,28 +64,36 @@ func lost(p *api.Problem) error {
 	return e
 }
 
+// over returns the error of a claim that has ended.
+func over(c api.Claim) error {
+	return &lostError{c.Outcome, cmp.Or(c.Detail, "it was "+string(cmp.Or(c.Outcome, "ended")))}
+}
+
 // watch reports how the claim stands, until it is lost or ctx ends. Once its lease is over it is in
 // doubt until the page was read: when this machine slept, nobody else may have taken the task.
 func (k *keeping) watch(ctx context.Context, tell chan<- standing) {
-	report := func(s standing) {
-		select {
-		case tell <- s:
-		case <-ctx.Done():
-		}
-	}
+	report := func(s standing) { pass(ctx, tell, s) }
 	until, err := k.claim.ExpiresAt.Time, error(nil)
 	for err == nil && ctx.Err() == nil {
 		if time.Now().Before(until) {
 			until, err = k.listen(ctx, until)
 			continue
 		}
-		report(standing{doubt: true})
+		report(standing{doubt: leaseOver})
 		if until, err = k.judge(ctx); err == nil {
 			report(standing{})
 		}
 	}
 	if ctx.Err() == nil {
 		report(standing{lost: err})
+	}
+}
+
+// pass passes something on, unless ctx ends.
+func pass[T any](ctx context.Context, to chan<- T, what T) {
+	select {
+	case to <- what:
+	case <-ctx.Done():
 	}
 }
 
@@ -93,7 +112,7 @@ func (k *keeping) listen(ctx context.Context, until time.Time) (time.Time, error
 	p, refused := errors.AsType[*api.Problem](err)
 	switch {
 	case err == nil && cl.State != claim.Held:
-		return until, &lostError{cl.Outcome, cmp.Or(cl.Detail, "it was "+string(cmp.Or(cl.Outcome, "ended")))}
+		return until, over(cl)
 	case err == nil:
 		return cl.ExpiresAt.Time, nil
 	case refused && (p.Code == api.CodeClaimLost || p.Code == api.CodeUnknownClaim):

@@ -61,7 +61,7 @@ func (l *loop) next(ctx context.Context) (*job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the process that watches over the command could not be started: %w", err)
 	}
-	if !l.remote {
+	if !l.remote && !l.Daemon.Remote() {
 		l.Claim.PID = s.cmd.Process.Pid
 	}
 	cl, err := l.claim(ctx)
