@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // zones have to be known on machines without a zone database, too
@@ -635,14 +636,23 @@ func (n Notion) ReadToken(log *slog.Logger) (Secret, error) {
 	if n.TokenFile == "" {
 		return "", errors.New("no Notion token: set NOTION_TOKEN, notion.token or notion.token_file")
 	}
-	if name := filepath.Base(n.TokenFile); strings.HasPrefix(name, "ntn_") || strings.HasPrefix(name, "secret_") {
-		if _, err := os.Stat(n.TokenFile); err != nil {
-			return "", errors.New("notion.token_file looks like the token itself: it must be the path of a file with the token")
+	return ReadTokenFile("notion.token_file", n.TokenFile, theToken, log)
+}
+
+// tokenPrefixes begin Notion's tokens, dibs's, and JWTs.
+var tokenPrefixes = []string{"ntn_", "secret_", "dibs_", "eyJ"}
+
+// ReadTokenFile returns the token in a file that key names. what names the token in messages. A file
+// that others may read is warned of.
+func ReadTokenFile(key, file, what string, log *slog.Logger) (Secret, error) {
+	if slices.ContainsFunc(tokenPrefixes, func(begin string) bool { return strings.HasPrefix(filepath.Base(file), begin) }) {
+		if _, err := os.Stat(file); err != nil {
+			return "", fmt.Errorf("%s looks like the token itself: it must be the path of a file with the token", key)
 		}
 	}
-	token, err := readSecret("notion.token_file", n.TokenFile, theToken, log)
+	token, err := readSecret(key, file, what, log)
 	if strings.ContainsAny(string(token), " \t") {
-		return "", fmt.Errorf("notion.token_file: %s holds more than one word: it must hold nothing but the token", n.TokenFile)
+		return "", fmt.Errorf("%s: %s holds more than one word: it must hold nothing but the token", key, file)
 	}
 	return token, err
 }

@@ -171,13 +171,14 @@ func distance(a, b string) int {
 // prefix begins the names of dibs' environment variables.
 const prefix = "DIBS_"
 
-// otherVariables are variables of dibs that set no key: the two options of the command line, the
-// session's id, the variables that dibs sets for the commands that it runs, and those of shell
-// completion.
+// otherVariables are variables of dibs that set no key: options of the command line, the session's id,
+// where a daemon on another machine is and what it is shown, the variables that dibs sets for the
+// commands that it runs, and those of shell completion.
 var otherVariables = []string{
 	prefix + "CONFIG", prefix + "AGENT", prefix + "SESSION",
+	prefix + "URL", prefix + "TOKEN", prefix + "TOKEN_FILE", prefix + "TOKEN_COMMAND", prefix + "FINGERPRINT",
 	prefix + "TASK_ID", prefix + "TASK_KEY", prefix + "TASK_TITLE", prefix + "TASK_URL", prefix + "TASK_FILE", prefix + "SUMMARY_FILE", prefix + "USAGE_FILE", prefix + "CLAIM_ID", prefix + "FENCE",
-	prefix + "EVENT", prefix + "TEXT", prefix + "TASK", prefix + "URL",
+	prefix + "EVENT", prefix + "TEXT", prefix + "TASK",
 	prefix + "ACTIVE_HELP", prefix + "COMPLETION_DESCRIPTIONS",
 }
 

@@ -35,6 +35,7 @@ type app struct {
 	request string
 	socket  string
 	config  string
+	remote  remote
 
 	// document is set by commands that print failures as JSON on stdout, unless a person reads it.
 	document bool
@@ -111,8 +112,15 @@ func with[F any](flags *F, run func(*cobra.Command, *client.Client, F, []string)
 const insist = time.Minute
 
 // direct returns a client of the daemon that does not retry. From the configuration it needs only
-// the socket's path and user.
+// the socket's path and user, and for a daemon on another machine nothing.
 func (a *app) direct() (*client.Client, error) {
+	if at := a.address(); at != "" {
+		d, err := a.daemonAtURL()
+		if err == nil {
+			a.onSilence(d, at)
+		}
+		return d, err
+	}
 	c := config.Config{Socket: a.socket, SocketUser: os.Getenv("DIBS_SOCKET_USER")}
 	if c.Socket == "" {
 		var err error
@@ -132,10 +140,15 @@ func (a *app) environment() []string {
 
 func (a *app) daemonAt(c config.Config) *client.Client {
 	d := clientOf(c)
-	d.OnSilence(silence, func() {
-		fmt.Fprintf(a.stderr, "dibs: the daemon on %s answers nothing: it is suspended, or its machine has too much to do; still waiting, Ctrl-C ends that\n", c.Socket)
-	})
+	a.onSilence(d, c.Socket)
 	return d
+}
+
+// onSilence has a line printed once the daemon there seems to hang.
+func (a *app) onSilence(d *client.Client, at string) {
+	d.OnSilence(silence, func() {
+		fmt.Fprintf(a.stderr, "dibs: the daemon on %s answers nothing: it is suspended, or its machine has too much to do; still waiting, Ctrl-C ends that\n", at)
+	})
 }
 
 // clientOf returns a client of the configured daemon. Which socket is the default depends on
@@ -221,17 +234,23 @@ func (a *app) command(verb string, t api.TaskRef) string {
 
 // claimer returns the agent's name, for commands that need one.
 func (a *app) claimer() (string, error) {
-	if a.agent == "" {
+	may, err := a.byToken(a.ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case a.agent == "" && may != "":
+		return "", usagef("which agent? the access token is for %s: give one of these with --agent or DIBS_AGENT, or auto", clean(may))
+	case a.agent == "":
 		return "", usagef("which agent? give --agent or set DIBS_AGENT")
 	}
-	err := a.named(true)
+	err = a.named(true)
 	return a.agent, err
 }
 
 // checkAgent returns an error for an invalid name, and replaces auto by this session's name.
 func (a *app) checkAgent() error {
-	if a.agent == "" {
-		return nil
+	if _, err := a.byToken(a.ctx); err != nil || a.agent == "" {
+		return err
 	}
 	return a.named(false)
 }

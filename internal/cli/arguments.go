@@ -98,6 +98,9 @@ func (a *app) own(args []string) (string, error) {
 		}
 		return id, a.checkAgent()
 	}
+	if _, err := a.byToken(a.ctx); err != nil {
+		return "", err
+	}
 	if a.agent == "" {
 		return "", usagef("which claim? name its task, or say whose only claim you mean with --agent or DIBS_AGENT")
 	}

@@ -100,7 +100,7 @@ func (a *app) runConnect(cmd *cobra.Command, o connectOptions, args []string) er
 	if !slices.Contains(connect.Clients, args[0]) {
 		return usagef("there is no client %q: want one of %s", args[0], strings.Join(connect.Clients, ", "))
 	}
-	place, err := a.placeOf(cmd, o.project || args[0] == "git")
+	place, err := a.placeOf(cmd, o.project || args[0] == "git", !o.undo)
 	if err != nil {
 		return err
 	}
@@ -129,8 +129,8 @@ func (a *app) runConnect(cmd *cobra.Command, o connectOptions, args []string) er
 	return err
 }
 
-// placeOf returns where the files of clients are.
-func (a *app) placeOf(cmd *cobra.Command, project bool) (connect.Place, error) {
+// placeOf returns where the files of clients are. If it is strict, what goes into them has to work.
+func (a *app) placeOf(cmd *cobra.Command, project, strict bool) (connect.Place, error) {
 	p := connect.Place{Getenv: os.Getenv, Skill: packaging.Skill}
 	var err error
 	if p.Home, err = os.UserHomeDir(); err != nil && !project {
@@ -150,12 +150,22 @@ func (a *app) placeOf(cmd *cobra.Command, project bool) (connect.Place, error) {
 	if p.Dibs, err = filepath.Abs(p.Dibs); err != nil {
 		return p, err
 	}
-	socket := cmp.Or(a.socket, os.Getenv("DIBS_SOCKET"))
-	if socket == "" && os.Getenv("DIBS_STATE_DIR") != "" { // there is no flag for it
+	socket, file := cmp.Or(a.socket, os.Getenv("DIBS_SOCKET")), ""
+	if at := a.address(); at != "" {
+		if file = cmp.Or(a.remote.tokenFile, os.Getenv(fileVariable)); strict {
+			if err := a.checkTokenFile(cmd.Context(), file); err != nil {
+				return p, err
+			}
+		}
+		socket, p.Remote = "", true
+		p.Flags = append(p.Flags, [2]string{"--url", at}, [2]string{"--socket", ""})
+	} else if socket != "" {
+		p.Flags = append(p.Flags, [2]string{"--url", ""}, [2]string{"--token-file", ""})
+	} else if os.Getenv("DIBS_STATE_DIR") != "" { // there is no flag for it
 		c, _ := config.Reach(config.Options{File: a.config})
 		socket = cmp.Or(daemon.SocketOf(c.StateDir), c.Socket)
 	}
-	for _, named := range []struct{ flag, path string }{{"--config", cmp.Or(a.config, os.Getenv("DIBS_CONFIG"))}, {"--socket", socket}} {
+	for _, named := range []struct{ flag, path string }{{"--config", cmp.Or(a.config, os.Getenv("DIBS_CONFIG"))}, {"--socket", socket}, {"--token-file", file}} {
 		if named.path == "" {
 			continue
 		}
@@ -171,7 +181,7 @@ func (a *app) placeOf(cmd *cobra.Command, project bool) (connect.Place, error) {
 		}
 		p.Flags = append(p.Flags, [2]string{"--agent", a.agent})
 	}
-	if runtime.GOOS == "darwin" { // elsewhere no sandbox can allow a single socket
+	if runtime.GOOS == "darwin" && !p.Remote { // elsewhere no sandbox can allow a single socket
 		c, _ := config.Reach(config.Options{File: a.config, Socket: a.socket})
 		if p.Socket, err = safefile.Follow(c.Socket); err != nil {
 			return p, err
@@ -190,7 +200,7 @@ func sameFile(a, b string) bool {
 func (a *app) listClients(cmd *cobra.Command, project bool) error {
 	all := clients{Clients: []clientHere{}}
 	for _, client := range connect.Clients {
-		place, err := a.placeOf(cmd, project || client == "git")
+		place, err := a.placeOf(cmd, project || client == "git", false)
 		if err != nil {
 			return err
 		}
@@ -305,8 +315,8 @@ func (o *mcpOptions) add(cmd *cobra.Command) {
 func (a *app) runMCP(cmd *cobra.Command, o mcpOptions) error {
 	if a.agent == task.AutoAgent {
 		a.agent = "" // each session of the client gets its own name
-	} else if err := a.checkAgent(); err != nil {
-		return err
+	} else if err := a.checkHookAgent(); err != nil {
+		return &usageError{err}
 	}
 	if o.grace < time.Second || o.grace > time.Hour {
 		return usagef("--grace %v: want a time from 1s to 1h", o.grace)

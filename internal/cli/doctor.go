@@ -44,7 +44,18 @@ func (o *doctorOptions) add(cmd *cobra.Command) {
 }
 
 func (a *app) runDoctor(cmd *cobra.Command, o doctorOptions) error {
-	report := a.examine(cmd, o.stateDir, o.probe)
+	var report *doctor.Report
+	switch here := a.address() == ""; {
+	case here:
+		report = a.examine(cmd, o.stateDir, o.probe)
+	case o.probe || o.stateDir != "":
+		return usagef("--probe and --state-dir are for the daemon's machine: leave them out for the daemon on %s", a.address())
+	default:
+		var err error
+		if report, err = a.examineRemote(cmd.Context()); err != nil {
+			return err
+		}
+	}
 	if ctx := cmd.Context(); ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -79,7 +79,14 @@ func (a *app) runHook(cmd *cobra.Command, event string) error {
 		fmt.Fprintf(a.stderr, "dibs: %s\n", clean(err.Error()))
 	}
 	var wrong error
-	if d.client, wrong = a.daemonOfHook(); wrong != nil {
+	if d.client, wrong = a.daemonOfHook(); d.client == nil {
+		return harmless(wrong.Error())
+	}
+	if a.agent == "" {
+		_, _ = a.byToken(ctx) // what is wrong shows below
+		d.agent = a.agent
+	}
+	if wrong != nil {
 		for line := range strings.Lines(wrong.Error()) {
 			fmt.Fprintf(a.stderr, "dibs: %s\n", clean(line))
 		}
@@ -93,7 +100,7 @@ func (a *app) runHook(cmd *cobra.Command, event string) error {
 // daemonOfHook is direct for a hook, which only needs the socket. Any other error in the
 // configuration is returned beside the client.
 func (a *app) daemonOfHook() (*client.Client, error) {
-	if a.socket != "" {
+	if a.socket != "" || a.address() != "" {
 		return a.direct()
 	}
 	c, wrong := config.Reach(config.Options{File: a.config})

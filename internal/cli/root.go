@@ -58,6 +58,7 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.agent, "agent", os.Getenv("DIBS_AGENT"), "the agent's `name` (or DIBS_AGENT); auto: one minted for this session")
 	flags.StringVar(&a.socket, "socket", "", "the daemon's socket, a `path` (or DIBS_SOCKET)")
 	flags.StringVar(&a.config, "config", "", "the configuration `file` (or DIBS_CONFIG)")
+	a.addRemote(root)
 	flags.Lookup("agent").DefValue = "" // not part of the help
 	root.SetFlagErrorFunc(flagError)
 	root.Flags().Bool("version", false, "show which dibs this is")

@@ -171,10 +171,14 @@ func (a *app) runRun(cmd *cobra.Command, o runOptions, command []string) error {
 	if a.json {
 		stdout = a.stderr
 	}
+	env, err := a.reaching(a.environment())
+	if err != nil {
+		return err
+	}
 	code, err := runner.Run(ctx, runner.Options{
 		Daemon: daemon, Claim: what, Loop: o.loop, Attempts: o.attempts, Count: counted,
 		Command: command, Check: o.check, Patience: o.patience, Progress: o.progress,
-		Env: a.environment(), Stdin: stdin, Stdout: stdout, Stderr: a.stderr, Supervisor: []string{self, guardCommand},
+		Env: env, Stdin: stdin, Stdout: stdout, Stderr: a.stderr, Supervisor: []string{self, guardCommand},
 		Brief: func(ctx context.Context, w io.Writer, c api.Claim) error { return brief(ctx, w, daemon, c) },
 		Tell:  func(n runner.News) { a.news(n, o.quiet) },
 		Say:   func(format string, args ...any) { a.say("dibs: "+format, args...) },

@@ -48,7 +48,9 @@ const shellValue = `[ =](?:'(?:[^']|'\\'')*'|\S+)`
 func (p Place) hook(event, has string) string {
 	for _, flag := range p.Flags {
 		now, there := " "+flag[0]+" "+ShellWord(flag[1]), regexp.MustCompile(" "+flag[0]+shellValue)
-		if there.MatchString(has) {
+		if flag[1] == "" {
+			has = there.ReplaceAllLiteralString(has, "")
+		} else if there.MatchString(has) {
 			has = there.ReplaceAllLiteralString(has, now)
 		} else {
 			has += now
@@ -66,6 +68,11 @@ func (p Place) args(has []string) []string {
 	for _, flag := range p.Flags {
 		at := slices.IndexFunc(args, func(arg string) bool { return arg == flag[0] || strings.HasPrefix(arg, flag[0]+"=") })
 		switch {
+		case at < 0 && flag[1] == "":
+		case flag[1] == "" && args[at] == flag[0]:
+			args = slices.Delete(args, at, min(at+2, len(args)))
+		case flag[1] == "":
+			args = slices.Delete(args, at, at+1)
 		case at < 0:
 			args = append(args, flag[:]...)
 		case args[at] != flag[0]:
@@ -142,8 +149,10 @@ type Place struct {
 	// Dibs is the command for dibs, an absolute path: clients may have another PATH.
 	Dibs string
 	// Flags are names of flags and their values, for every call of dibs. They replace those of the
-	// same name that are there, and others stay.
+	// same name that are there, an empty value takes them out, and others stay.
 	Flags [][2]string
+	// Remote says that the daemon is on another machine.
+	Remote bool
 	// Socket is the daemon's socket, for sandboxes that can allow a single one; empty on systems
 	// where none can.
 	Socket string

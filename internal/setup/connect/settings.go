@@ -329,6 +329,8 @@ func both(first, second func([]byte, bool) ([]byte, error)) func([]byte, bool) (
 // person would have to decide about that; empty if nothing.
 func (p Place) Sandbox(client string) string {
 	switch {
+	case p.Remote && (client == "claude" || client == "codex"):
+		return "the client's sandbox keeps dibs in the shell from the network, unless you allow the daemon's host in its settings; the tools work in any case"
 	case client == "claude" && p.Socket == "":
 		return "on Linux, Claude Code's sandbox allows all unix sockets or none, so nothing was allowed: in it the tools work, and dibs in the shell does not; allowAllUnixSockets, which opens every socket of yours to every command, is for you to decide"
 	case client == "codex":
