@@ -94,6 +94,7 @@ const (
 	fromEnvironment = "DIBS_AGENT"
 	fromSession     = "session" // named earlier
 	fromMint        = "minted"  // just now
+	fromToken       = "token"   // which is for one name
 )
 
 func (a *app) whoamiCommand() *cobra.Command {
@@ -121,13 +122,15 @@ func (a *app) runWhoami(cmd *cobra.Command, daemon *client.Client, o whoamiOptio
 	if o.nameOnly && a.json {
 		return usagef("--name prints no document: leave out --json, which has the name as agent")
 	}
-	auto := a.agent == task.AutoAgent
+	auto, unnamed := a.agent == task.AutoAgent, a.agent == ""
 	agent, err := a.claimer()
 	if err != nil {
 		return err
 	}
 	who := whoami{From: fromEnvironment, Session: a.given.from}
 	switch {
+	case unnamed:
+		who.From = fromToken
 	case a.given.minted:
 		who.From = fromMint
 	case auto:
@@ -217,6 +220,8 @@ func nameFrom(who whoami) string {
 	switch who.From {
 	case fromFlag:
 		return "--agent"
+	case fromToken:
+		return "the access token"
 	case fromSession:
 		return "this session" + by
 	case fromMint:

@@ -45,7 +45,7 @@ import (
 //	hook FILE               receive what is posted to $HOOK, each body as a line of the file
 //	waitline FILE REGEXP    wait until a line of the file matches
 //	member NAME KEY         set a variable to a text in the JSON that the last command printed
-//	trial NAME              start a trial and wait until it serves
+//	trial NAME [ARG…]       start a trial and wait until it serves; with --remote, $REMOTE is its URL and token.txt has a token
 //	term NAME, kill9 NAME   end a daemon with SIGTERM, with SIGKILL
 //	person TASK STATUS      set a task's status, as a person in Notion would
 //	text TASK NAME TEXT     set a text of a task, as a person in Notion would
@@ -178,14 +178,20 @@ func startServe(ts *testscript.TestScript, _ bool, args []string) {
 
 // startTrial starts a trial: a board with a daemon.
 func startTrial(ts *testscript.TestScript, _ bool, args []string) {
-	start(ts, args[0], []string{"try", "--json"})
+	line := start(ts, args[0], append([]string{"try", "--json"}, args[1:]...))
+	var trial struct{ Remote struct{ URL, Token string } }
+	ts.Check(json.Unmarshal([]byte(line), &trial))
+	ts.Setenv("REMOTE", trial.Remote.URL)
+	ts.Check(os.WriteFile(ts.MkAbs("token.txt"), []byte(trial.Remote.Token), 0o600))
 }
 
-// start starts a server on a socket. It serves once it prints its first line.
-func start(ts *testscript.TestScript, name string, args []string) {
-	if line := launch(ts, name, args); !strings.Contains(line, `"socket":`) {
+// start starts a server on a socket. It serves once it prints its first line, which it returns.
+func start(ts *testscript.TestScript, name string, args []string) string {
+	line := launch(ts, name, args)
+	if !strings.Contains(line, `"socket":`) {
 		ts.Fatalf("daemon %s said %q", name, line)
 	}
+	return line
 }
 
 // environment names the variables of a server.

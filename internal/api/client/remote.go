@@ -69,7 +69,11 @@ func At(r Remote) (*Client, error) {
 		}
 		t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 		pin := r.Fingerprint
-		if parsed, ok := api.ParseAccessToken(token); ok && pin == "" {
+		parsed, ok := api.ParseAccessToken(token)
+		if !ok && strings.HasPrefix(token, "dibs_") {
+			return nil, errors.New("the access token is not whole, or was changed: copy it again")
+		}
+		if pin == "" {
 			pin = parsed.Fingerprint
 		}
 		if pin != "" && u.Scheme == "http" {

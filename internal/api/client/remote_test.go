@@ -164,6 +164,7 @@ func TestAtURL(t *testing.T) {
 		"http on the port":                     {token: token(""), want: "does not speak TLS: nothing was sent: the port is that of remote.listen"},
 		"http, as wanted":                      {token: token(""), url: "http"},
 		"http, although there is a pin":        {token: token(own), url: "http", want: "http has none: want https: nothing was sent"},
+		"a part of a token":                    {with: self, token: token(own)[:99], want: "is not whole, or was changed: copy it again: nothing was sent"},
 		"nobody":                               {token: token(""), url: "https://127.0.0.1:1", want: "connection refused: mend the port"},
 		"no such host":                         {token: token(""), url: "https://a..b.invalid", want: "no such host: mend the host"},
 		"a proxy":                              {with: good, token: token(""), url: through},
