@@ -70,8 +70,8 @@ func (a *app) connectCommand() *cobra.Command {
 			"which it keeps its own settings, for all projects or, with --project, for the one in the current\n" +
 			"folder, and nowhere outside of it. What else is there stays as it is. For git it is the repository's pre-commit hook, which\n" +
 			"refuses a commit with files that somebody else has reserved.\n\n" +
-			"--socket, --config and --agent, and DIBS_SOCKET, DIBS_CONFIG and DIBS_STATE_DIR, go along: the client asks that\n" +
-			"daemon.\n" +
+			"--socket, --url, --token-file, --config and --agent, and the variables for these, go along: the client asks that\n" +
+			"daemon. A token stays in its file.\n" +
 			"Without a client, it lists those that are here.",
 		Example: "  dibs connect claude --dry-run\n" +
 			"  dibs connect codex\n" +

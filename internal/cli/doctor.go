@@ -25,6 +25,7 @@ func (a *app) doctorCommand() *cobra.Command {
 			"the daemon and its socket, and say for each what to do. It needs no daemon and changes nothing.\n" +
 			"With --probe it also measures Notion on a scratch row of the tasks database, which is CANCELLED\n" +
 			"and goes to the trash, and says whether claim.write_window and claim.settle fit, and which would.\n" +
+			"Of a daemon at a URL it looks at the way there, the certificate, the access token and the clock.\n" +
 			"Exit code 0: no errors; 1: errors; 6: Notion cannot be reached, or asks to be left alone.",
 		Example: "  dibs doctor --probe",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runDoctor(cmd, o) },

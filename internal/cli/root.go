@@ -45,6 +45,9 @@ func (a *app) root() *cobra.Command {
 			"the same work twice. The daemon does the claiming; every other command asks it.\n\n" +
 			"An agent's name is in DIBS_AGENT; auto mints one for the session. A task is named by its key (T-3), its\n" +
 			"id or its URL.\n\n" +
+			"A daemon on another machine: its address is in DIBS_URL, and the access token in DIBS_TOKEN, in the file\n" +
+			"DIBS_TOKEN_FILE, or printed by the command DIBS_TOKEN_COMMAND. DIBS_FINGERPRINT is the SHA-256 of its\n" +
+			"certificate, where neither the token nor an authority vouches for it. DIBS_URL wins over DIBS_SOCKET.\n\n" +
 			"Exit codes: 0 done · 1 failure · 2 the command was not used right · 3 not claimed: held, not open,\n" +
 			"nothing ready · 4 the claim is no longer yours: stop working on the task · 5 the daemon cannot be\n" +
 			"reached · 6 Notion, or the journal's database, cannot be reached, or refuses",

@@ -38,7 +38,8 @@ func (a *app) runCommand() *cobra.Command {
 			"If the claim is lost, the command is stopped; if dibs run is stopped or killed, the command is too, and\n" +
 			"the task is given back. A command that is stopped has --patience to end; a second signal kills it at\n" +
 			"once. What it started ends with it, on Linux also in sessions of its own; only what a command that ended\n" +
-			"with 0 left running goes on. It does not get the Notion token.\n\n" +
+			"with 0 left running goes on. It does not get the Notion token. With a daemon at a URL, the task is given\n" +
+			"back a minute after the connection broke, and the command is stopped before, unless the connection is back.\n\n" +
 			"A line on stderr says what happens, unless --quiet. With --json there is a document for each task on\n" +
 			"stdout, and the command's stdout goes to stderr. --workers runs the loop that many times at once, each\n" +
 			"under a name of its own: NAME-1, NAME-2 and so on, or with --agent auto a new one.\n\n" +

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/kit/clock"
 )
@@ -99,6 +100,9 @@ func (k *keeping) connect(ctx context.Context, start time.Time, signs chan<- sig
 		cancel(nil)
 		if p, refused := errors.AsType[*api.Problem](err); refused && (p.Code == api.CodeClaimLost || p.Code == api.CodeUnknownClaim) {
 			err = lost(p)
+		}
+		if away, ok := errors.AsType[*client.UnreachableError](err); ok {
+			err = away.Err
 		}
 		switch {
 		case errors.Is(err, ErrLost):
