@@ -2,11 +2,14 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -131,6 +134,99 @@ func (a *app) direct() (*client.Client, error) {
 	return a.daemonAt(c), nil
 }
 
+// The variables that say where a daemon on another machine is, and what it is shown. Flags win over
+// variables; a URL wins over a socket, since a sandbox may inherit the variables of both.
+const (
+	urlVariable         = "DIBS_URL"
+	tokenVariable       = "DIBS_TOKEN"
+	fileVariable        = "DIBS_TOKEN_FILE"
+	commandVariable     = "DIBS_TOKEN_COMMAND"
+	fingerprintVariable = "DIBS_FINGERPRINT"
+)
+
+// remote says which daemon on another machine is asked.
+type remote struct {
+	url, tokenFile string // flags
+
+	once  sync.Once
+	token func(ctx context.Context, refused string) (string, error)
+	err   error
+}
+
+// address returns the URL of the daemon that is asked; empty for one that is asked on a socket.
+func (a *app) address() string {
+	if a.remote.url == "" && a.socket != "" {
+		return ""
+	}
+	return cmp.Or(a.remote.url, os.Getenv(urlVariable))
+}
+
+// daemonAtURL returns a client of the daemon at the URL.
+func (a *app) daemonAtURL() (*client.Client, error) {
+	r, from := client.Remote{URL: a.address()}, "--url"
+	if a.remote.url == "" {
+		from = urlVariable
+	}
+	if pin := os.Getenv(fingerprintVariable); pin != "" {
+		var err error
+		if r.Fingerprint, err = api.ParseFingerprint(pin); err != nil {
+			return nil, usagef("%s: %w", fingerprintVariable, err)
+		}
+	}
+	a.remote.once.Do(func() { a.remote.token, a.remote.err = a.tokenSource() }) // what a command printed is kept
+	if r.Token = a.remote.token; a.remote.err != nil {
+		return nil, a.remote.err
+	}
+	d, err := client.At(r)
+	if err != nil {
+		return nil, usagef("%s: %w", from, err)
+	}
+	return d, nil
+}
+
+// tokenSource returns where the access token comes from.
+func (a *app) tokenSource() (func(ctx context.Context, refused string) (string, error), error) {
+	if a.remote.tokenFile != "" {
+		return a.tokenIn("--token-file", a.remote.tokenFile), nil
+	}
+	var given []string
+	for _, name := range []string{tokenVariable, fileVariable, commandVariable} {
+		if strings.TrimSpace(os.Getenv(name)) != "" {
+			given = append(given, name)
+		}
+	}
+	switch {
+	case len(given) == 0:
+		return nil, usagef("there is no access token for %s: set %s, %s or %s, or give --token-file; dibs token new makes one on the daemon's machine", a.address(), tokenVariable, fileVariable, commandVariable)
+	case len(given) > 1:
+		return nil, usagef("%s are set: keep one of them", strings.Join(given, " and "))
+	}
+	value := strings.TrimSpace(os.Getenv(given[0]))
+	switch given[0] {
+	case commandVariable:
+		return client.TokenOf(value), nil
+	case fileVariable:
+		return a.tokenIn(fileVariable, value), nil
+	}
+	if strings.ContainsAny(value, " \t\r\n") {
+		return nil, usagef("%s holds more than one word: it must hold nothing but the token", tokenVariable)
+	}
+	return func(context.Context, string) (string, error) { return value, nil }, nil
+}
+
+// tokenIn returns the token in a file, which is read each time: it may be replaced. That others may
+// read it is said once.
+func (a *app) tokenIn(from, file string) func(context.Context, string) (string, error) {
+	log := slog.New(slog.NewTextHandler(a.stderr, nil))
+	var warned sync.Once
+	return func(context.Context, string) (string, error) {
+		to := slog.New(slog.DiscardHandler)
+		warned.Do(func() { to = log })
+		token, err := config.ReadTokenFile(from, file, "the access token", to)
+		return string(token), err
+	}
+}
+
 // environment returns the environment of programs that a command starts. Where the configuration
 // cannot be read, the journal may be shared.
 func (a *app) environment() []string {
@@ -253,6 +349,23 @@ func (a *app) checkAgent() error {
 		return err
 	}
 	return a.named(false)
+}
+
+// byToken takes the agent's name from the access token, if none is given and the token is for one. It
+// returns what the token is for; empty without one.
+func (a *app) byToken(ctx context.Context) (pattern string, err error) {
+	if a.agent != "" || a.address() == "" {
+		return "", nil
+	}
+	daemon, err := a.direct()
+	if err != nil {
+		return "", err
+	}
+	may, err := client.Do(ctx, daemon, api.OpAccess, struct{}{})
+	if err == nil && !strings.Contains(may.Agent, "*") {
+		a.agent = may.Agent
+	}
+	return may.Agent, err
 }
 
 // ownName replaces auto by a name for this process alone, so that two of them are two agents.

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -188,6 +189,19 @@ func (a *app) placeOf(cmd *cobra.Command, project, strict bool) (connect.Place, 
 		}
 	}
 	return p, nil
+}
+
+// checkTokenFile returns an error unless a client, which may have none of the variables, can use the
+// token in a file: its path is written into settings, and so must not be the token by mistake.
+func (a *app) checkTokenFile(ctx context.Context, file string) error {
+	if file == "" {
+		return usagef("the client needs the access token for %s in a file: give --token-file", a.address())
+	}
+	_, err := a.daemonAtURL()
+	if err == nil {
+		_, err = a.remote.token(ctx, "")
+	}
+	return err
 }
 
 func sameFile(a, b string) bool {

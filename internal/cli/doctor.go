@@ -7,9 +7,11 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"time"
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/outbox/notify"
 	"dibs/internal/setup/doctor"
 
@@ -90,6 +92,44 @@ func (a *app) examine(cmd *cobra.Command, stateDir string, probe bool) *doctor.R
 		return report
 	}
 	return doctor.Run(cmd.Context(), doctor.Options{Config: c, Daemon: clientOf(c), Probe: probe, OnFinding: a.showFinding})
+}
+
+const (
+	// tokenEnds is how long before its end a token is worth a warning, and skew how far apart clocks
+	// may be.
+	tokenEnds = 72 * time.Hour
+	skew      = 30 * time.Second
+)
+
+// examineRemote looks at what can be seen of a daemon on another machine. An error that is not about
+// the daemon is returned.
+func (a *app) examineRemote(ctx context.Context) (*doctor.Report, error) {
+	report := new(doctor.Report)
+	find := func(f doctor.Finding) {
+		report.Findings = append(report.Findings, f)
+		a.showFinding(f)
+	}
+	daemon, err := a.direct()
+	if err != nil {
+		return nil, err
+	}
+	may, err := client.Do(ctx, daemon, api.OpAccess, struct{}{})
+	if err != nil {
+		find(doctor.Finding{Check: "daemon", Level: doctor.Error, Found: err.Error()})
+		return report, nil
+	}
+	find(doctor.Finding{Check: "daemon", Level: doctor.OK, Found: "it answers on " + a.address() + ", with a certificate that is believed"})
+	token := doctor.Finding{Check: "token", Level: doctor.OK, Found: fmt.Sprintf("%s, for %s, until %s", may.ID, may.Agent, may.ExpiresAt.Local().Format(time.DateTime))}
+	if left := time.Until(may.ExpiresAt.Time); left < tokenEnds && !strings.Contains(may.ID, "://") { // a JWT is short-lived
+		token.Level, token.Remedy = doctor.Warning, "have another one made: dibs token new, on the daemon's machine"
+	}
+	find(token)
+	clock := doctor.Finding{Check: "clock", Level: doctor.OK, Found: "as the daemon's"}
+	if ahead := daemon.Ahead(); ahead.Abs() > skew {
+		clock.Level, clock.Found, clock.Remedy = doctor.Warning, fmt.Sprintf("the daemon's is %v ahead of this machine's", ahead.Round(time.Second)), "synchronise both clocks (NTP): leases, and the times of tokens, are compared with them"
+	}
+	find(clock)
+	return report, nil
 }
 
 // unreadable returns the report on an invalid configuration, with a finding for each error. The

@@ -74,6 +74,38 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
+func (a *app) addRemote(root *cobra.Command) {
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.remote.url, "url", "", "the `address` of a daemon on another machine (or DIBS_URL)")
+	flags.StringVar(&a.remote.tokenFile, "token-file", "", "the `file` with the access token for --url (or DIBS_TOKEN_FILE, DIBS_TOKEN, DIBS_TOKEN_COMMAND)")
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.checkRemote(cmd) }
+	completeFlag(root, "url", func(context.Context) []string { return nil })
+}
+
+// atHome are the commands that work on the daemon's machine alone.
+var atHome = []string{"serve", "init", "notify", "backup", "try", "demo", "simulate", "emulator"}
+
+// checkRemote refuses flags that contradict each other, or the command.
+func (a *app) checkRemote(cmd *cobra.Command) error {
+	name := cmd
+	for name.HasParent() && name.Parent().HasParent() {
+		name = name.Parent()
+	}
+	var err error
+	switch given := a.remote.url != "" || a.remote.tokenFile != ""; {
+	case a.remote.url != "" && a.socket != "":
+		err = usagef("--url and --socket name two daemons: keep one of them")
+	case given && slices.Contains(atHome, name.Name()):
+		err = usagef("dibs %s works on the daemon's machine: leave out --url and --token-file", name.Name())
+	case a.remote.tokenFile != "" && a.address() == "":
+		err = usagef("--token-file is for a daemon on another machine: give --url or DIBS_URL, too")
+	}
+	if err != nil && name.Name() == "hook" {
+		return harmless(err.Error())
+	}
+	return err
+}
+
 // defaults sets what most commands have: no arguments, and no completions for them.
 func defaults(above *cobra.Command) {
 	for _, cmd := range above.Commands() {

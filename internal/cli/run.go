@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -185,6 +187,26 @@ func (a *app) runRun(cmd *cobra.Command, o runOptions, command []string) error {
 		Say:   func(format string, args ...any) { a.say("dibs: "+format, args...) },
 	})
 	return a.ran(code, err, o.quiet)
+}
+
+// reaching returns an environment in which the commands of dibs ask the daemon that the flags name.
+func (a *app) reaching(env []string) ([]string, error) {
+	set := func(name, value string) {
+		env = append(slices.DeleteFunc(env, func(setting string) bool { return strings.HasPrefix(setting, name+"=") }), name+"="+value)
+	}
+	if a.remote.url != "" {
+		set(urlVariable, a.remote.url)
+	}
+	if a.remote.tokenFile != "" {
+		file, err := filepath.Abs(a.remote.tokenFile)
+		if err != nil {
+			return nil, err
+		}
+		set(tokenVariable, "")
+		set(commandVariable, "")
+		set(fileVariable, file)
+	}
+	return env, nil
 }
 
 // ran returns the error, or the exit code, of a run that has ended.

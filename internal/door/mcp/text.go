@@ -182,6 +182,8 @@ func problemOf(ctx context.Context, err error) *api.Problem {
 		switch {
 		case e.Sandboxed():
 			p.Detail = "a sandbox keeps dibs mcp from the daemon, and only a person can change that: tell them (docs/clients.md, In a sandbox)"
+		case e.Advice != "":
+			p.RetryIn(retry)
 		case !e.Sent && !errors.Is(err, fs.ErrPermission):
 			p.Detail = "the daemon is away"
 			p.RetryIn(retry)
