@@ -64,8 +64,8 @@ func lost(p *api.Problem) error {
 	return e
 }
 
-// over returns the error of a claim that has ended.
-func over(c api.Claim) error {
+// endOf returns the error of a claim that has ended.
+func endOf(c api.Claim) error {
 	return &lostError{c.Outcome, cmp.Or(c.Detail, "it was "+string(cmp.Or(c.Outcome, "ended")))}
 }
 
@@ -112,7 +112,7 @@ func (k *keeping) listen(ctx context.Context, until time.Time) (time.Time, error
 	p, refused := errors.AsType[*api.Problem](err)
 	switch {
 	case err == nil && cl.State != claim.Held:
-		return until, over(cl)
+		return until, endOf(cl)
 	case err == nil:
 		return cl.ExpiresAt.Time, nil
 	case refused && (p.Code == api.CodeClaimLost || p.Code == api.CodeUnknownClaim):

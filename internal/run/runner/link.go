@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"dibs/internal/api"
@@ -70,33 +71,45 @@ func (k *keeping) link(ctx context.Context, tell chan<- standing) {
 	}
 }
 
-// errLate ends a connection whose sign may be an old one: the machine may have slept before it was read.
+// errLate ends a connection that was silent. A sign that comes later may be an old one: the machine may
+// have slept before it was read.
 var errLate = errors.New("it was silent for too long")
 
 // connect keeps the claim with one connection after another, until ctx ends or the claim is over.
 func (k *keeping) connect(ctx context.Context, start time.Time, signs chan<- sign) {
 	for in := (api.KeepAliveInput{ID: string(k.claim.ID), Agent: k.claim.Agent, Grace: grace.String()}); ctx.Err() == nil; {
-		// The daemon counts from the request on, at the earliest.
-		last, first := clock.Local(start), true
+		var mu sync.Mutex // guards last and limit
+		began := clock.Local(start)
+		last, limit := began, answers
+		late := func() bool { return clock.Local(start).Since(last) >= limit }
 		asking, cancel := context.WithCancelCause(ctx)
-		silent := time.AfterFunc(answers, func() { cancel(errLate) })
-		err := k.daemon.KeepAlive(asking, in, func(c *api.Claim) error {
-			silent.Reset(silence)
-			now := clock.Local(start)
-			if c != nil && c.State != claim.Held {
-				return over(*c)
+		go func() { // a timer would stand still while the machine sleeps
+			for clock.Pause(asking, again) == nil {
+				mu.Lock()
+				if late() {
+					cancel(errLate)
+				}
+				mu.Unlock()
 			}
-			if !first && now.Since(last) >= stillAfter {
+		}()
+		err := k.daemon.KeepAlive(asking, in, func(c *api.Claim) error {
+			mu.Lock()
+			now, over := clock.Local(start), late()
+			at := now
+			if limit == answers {
+				at = began // the daemon counts from the request on, at the earliest
+			}
+			last, limit = now, silence
+			mu.Unlock()
+			switch {
+			case c != nil && c.State != claim.Held:
+				return endOf(*c)
+			case over:
 				return errLate
 			}
-			if !first {
-				last = now
-			}
-			first = false
-			pass(ctx, signs, sign{at: last})
+			pass(ctx, signs, sign{at: at})
 			return nil
 		})
-		silent.Stop()
 		cancel(nil)
 		if p, refused := errors.AsType[*api.Problem](err); refused && (p.Code == api.CodeClaimLost || p.Code == api.CodeUnknownClaim) {
 			err = lost(p)

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,7 +24,7 @@ import (
 // A claim from another machine lives while its connection does, and for a minute over a break: before
 // that is over, the command is held still, and then killed, unless the connection is back.
 func TestLink(t *testing.T) {
-	const broken, dropped, ended, given = "broken", "dropped", "ended", "given back"
+	const broken, dropped, ended, given, slow = "broken", "dropped", "ended", "given back", "slow"
 	for name, tt := range map[string]struct {
 		what     string        // happens after 100 s, when the last sign is 10 s old
 		lasts    time.Duration // for so long
@@ -37,6 +38,7 @@ func TestLink(t *testing.T) {
 		"packets are dropped":               {dropped, 12 * time.Second, "", 2},
 		"packets are dropped for too long":  {dropped, 31 * time.Second, "doubt after 40s, stands after 48s", 2},
 		"packets are dropped for ever":      {dropped, time.Hour, "doubt after 40s, lost at once after 50s", 1},
+		"an answer that took 8s":            {slow, 0, "doubt after -50s, lost at once after -40s", 1},
 		"the claim ends":                    {ended, time.Hour, "lost after 10s", 1},
 		"the claim is given back meanwhile": {given, 10 * time.Second, "lost after 20s", 2},
 	} {
@@ -65,6 +67,13 @@ func TestLink(t *testing.T) {
 					fmt.Fprintf(w, "event: claim\ndata: %s\n\n", data)
 				}
 				w.Header().Set("Content-Type", api.EventStream)
+				if tt.what == slow { // the daemon may count from the request on
+					time.Sleep(8 * time.Second)
+					say(claim.Held)
+					http.NewResponseController(w).Flush()
+					<-r.Context().Done()
+					return
+				}
 				for say(claim.Held); ; io.WriteString(w, ": alive\n\n") {
 					http.NewResponseController(w).Flush()
 					again := happens
@@ -98,7 +107,7 @@ func TestLink(t *testing.T) {
 				claim: api.Claim{ID: "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D", Agent: "Sandman"},
 				daemon: client.Over("https://dibs.test", func(ctx context.Context) (net.Conn, error) {
 					switch {
-					case is(broken) || is(given):
+					case is(broken) || is(given) || tt.what == slow && requests > 0:
 						return nil, syscall.ECONNREFUSED
 					case is(dropped):
 						time.Sleep(10 * time.Second)
@@ -130,6 +139,52 @@ func TestLink(t *testing.T) {
 			}
 			got := strings.Join(said, ", ")
 			testkit.Check(t, got == tt.standing && requests == tt.requests, "%d requests, and %q; want %d, and %q", requests, got, tt.requests, tt.standing)
+		})
+	}
+}
+
+// A command is held still while there is a doubt, however many there are, and what is lost for sure is
+// killed at once, also a check.
+func TestStandings(t *testing.T) {
+	over, gone, stands := standing{doubt: leaseOver}, standing{doubt: linkGone}, standing{}
+	lost, now := standing{lost: ErrLost}, standing{lost: ErrLost, now: true}
+	for name, tt := range map[string]struct {
+		ended   bool // the command, and its check runs
+		hears   []standing
+		signals string
+		kills   time.Duration // -1 for never
+	}{
+		"a doubt":                       {false, []standing{gone, stands}, "stopped (signal) continued", -1},
+		"two doubts":                    {false, []standing{gone, over, stands}, "stopped (signal)", -1},
+		"two doubts that are over":      {false, []standing{over, gone, stands, stands}, "stopped (signal) continued", -1},
+		"lost":                          {false, []standing{lost}, "terminated", time.Minute},
+		"lost in doubt":                 {false, []standing{gone, now}, "stopped (signal) killed", 0},
+		"a doubt while there's a check": {true, []standing{gone, stands}, "", -1},
+		"lost while there's a check":    {true, []standing{gone, now}, "terminated", 0},
+		"lost twice":                    {false, []standing{lost, gone, now}, "terminated", time.Minute},
+	} {
+		testkit.Bubble(t, name, func(t *testing.T) {
+			var sent bytes.Buffer
+			j := &job{
+				Options:    Options{Command: []string{"x"}, Patience: time.Minute, Say: func(string, ...any) {}},
+				supervisor: &supervisor{orders: json.NewEncoder(&sent)}, check: newChecking(), ended: tt.ended,
+			}
+			for _, s := range tt.hears {
+				j.stands(s)
+			}
+			var signals []string
+			for in := json.NewDecoder(&sent); in.More(); {
+				var o order
+				testkit.Must(t, in.Decode(&o))
+				signals = append(signals, o.Signal.String())
+			}
+			kills, began := time.Duration(-1), time.Now()
+			if j.kill != nil {
+				<-j.kill
+				kills = time.Since(began)
+			}
+			got := strings.Join(signals, " ")
+			testkit.Check(t, got == tt.signals && kills == tt.kills, "sent %q, and kills after %v; want %q, and %v", got, kills, tt.signals, tt.kills)
 		})
 	}
 }
