@@ -467,7 +467,7 @@ func (c *Client) do(ctx context.Context, r request, out any) error {
 	}
 }
 
-// askTime is how long a daemon that seems silent may take to answer the check.
+// askTime is how long a daemon on this machine that seems silent may take to answer the check.
 const askTime = 2 * time.Second
 
 // OnSilence makes the client call notify when a request has had no answer for that long, and the
@@ -497,7 +497,11 @@ func (c *Client) listen(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		asking, cancel := context.WithTimeout(ctx, askTime)
+		patience := askTime
+		if c.remote {
+			patience = connecting
+		}
+		asking, cancel := context.WithTimeout(ctx, patience)
 		resp, err := c.exchange(asking, newRequest(api.OpStatus, struct{}{}))
 		silent := errors.Is(asking.Err(), context.DeadlineExceeded)
 		cancel()
