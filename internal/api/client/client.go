@@ -289,7 +289,7 @@ func (c *Client) unreachable(ctx context.Context, err error, sent bool) error {
 	}
 	e := &UnreachableError{Socket: c.name, Sent: sent, Err: reason(err)}
 	if c.remote && !sent {
-		e.Err, e.Advice = diagnose(err)
+		e.Advice, e.Err = diagnose(err)
 	}
 	return e
 }

@@ -146,8 +146,8 @@ func (e *proxyError) Error() string {
 	return fmt.Sprintf("the proxy %s answered %s", e.proxy, e.status)
 }
 
-// diagnose returns what is wrong if no connection to a daemon at a URL came about, and what to do.
-func diagnose(err error) (what error, advice string) {
+// diagnose returns what to do if no connection to a daemon at a URL came about, and what is wrong.
+func diagnose(err error) (advice string, what error) {
 	proxy, proxied := errors.AsType[*proxyError](err)
 	_, unsafe := errors.AsType[*refusedError](err)
 	_, unresolved := errors.AsType[*net.DNSError](err)
@@ -163,31 +163,31 @@ func diagnose(err error) (what error, advice string) {
 	}
 	switch {
 	case unsafe:
-		return what, "nothing was sent"
+		return "nothing was sent", what
 	case proxied && proxy.code == http.StatusProxyAuthRequired:
-		return what, "put the user and the password for it into HTTPS_PROXY, or the daemon's host into NO_PROXY"
+		return "put the user and the password for it into HTTPS_PROXY, or the daemon's host into NO_PROXY", what
 	case proxied:
-		return what, "have the daemon's host and port allowed there, or put the host into NO_PROXY"
+		return "have the daemon's host and port allowed there, or put the host into NO_PROXY", what
 	case op != nil && op.Op == "proxyconnect": // as net/http calls it
-		return fmt.Errorf("the proxy cannot be used: %w", what), "mend HTTPS_PROXY, or put the daemon's host into NO_PROXY"
+		return "mend HTTPS_PROXY, or put the daemon's host into NO_PROXY", fmt.Errorf("the proxy cannot be used: %w", what)
 	case errors.Is(err, errAnother):
-		return errAnother, "nothing was sent: the daemon has a new certificate, or somebody is in between: ask whoever runs it, and have a new token made"
+		return "nothing was sent: the daemon has a new certificate, or somebody is in between: ask whoever runs it, and have a new token made", errAnother
 	case isInvalid && invalid.Reason == x509.Expired:
-		return what, "nothing was sent: set this machine's clock, or, if it is right, have the daemon's certificate renewed"
+		return "nothing was sent: set this machine's clock, or, if it is right, have the daemon's certificate renewed", what
 	case unknown || misnamed || isInvalid:
-		return what, "nothing was sent: if the daemon made its certificate itself, set DIBS_FINGERPRINT to its SHA-256; else mend the host in the URL, or name the authority's file in SSL_CERT_FILE"
+		return "nothing was sent: if the daemon made its certificate itself, set DIBS_FINGERPRINT to its SHA-256; else mend the host in the URL, or name the authority's file in SSL_CERT_FILE", what
 	case garbled || errors.Is(err, http.ErrSchemeMismatch):
-		return errors.New("what listens there does not speak TLS"), "nothing was sent: the port is that of remote.listen in the daemon's configuration"
+		return "nothing was sent: the port is that of remote.listen in the daemon's configuration", errors.New("what listens there does not speak TLS")
 	case unresolved:
-		return what, "mend the host in the URL, or this machine's DNS"
+		return "mend the host in the URL, or this machine's DNS", what
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return what, "mend the port in the URL, or have the daemon started, with remote.listen in its configuration"
+		return "mend the port in the URL, or have the daemon started, with remote.listen in its configuration", what
 	case errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES):
-		return what, "a sandbox keeps this process from the network: have a person allow the daemon's host"
+		return "a sandbox keeps this process from the network: have a person allow the daemon's host", what
 	case slow != nil && slow.Timeout():
-		return what, "its machine is off, or something in between, such as a firewall, drops what is sent"
+		return "its machine is off, or something in between, such as a firewall, drops what is sent", what
 	}
-	return what, "look at the URL, this machine's network and HTTPS_PROXY"
+	return "look at the URL, this machine's network and HTTPS_PROXY", what
 }
 
 // jwt is what a JWT says about itself, as far as it matters here: seconds since 1970.
