@@ -13,6 +13,7 @@ import (
 
 	"dibs/internal/journal"
 	"dibs/internal/kit/clock"
+	"dibs/internal/kit/silence"
 )
 
 const (
@@ -82,6 +83,9 @@ type Network interface {
 	Dial(ctx context.Context, address string) (net.Conn, error)
 }
 
+// silent is how long a member may be silent before a connection to it fails.
+const silent = 10 * time.Second
+
 // tcp is the machine's network.
 type tcp struct{}
 
@@ -97,7 +101,7 @@ func (tcp) Dial(ctx context.Context, address string) (net.Conn, error) {
 	d := net.Dialer{
 		// A machine that is gone says nothing, so probe it.
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3},
-		Control:         giveUp,
+		Control:         silence.Limit(silent),
 	}
 	return d.DialContext(ctx, "tcp", address)
 }

@@ -20,6 +20,7 @@ import (
 	"dibs/internal/cluster"
 	"dibs/internal/door/access"
 	"dibs/internal/door/server"
+	"dibs/internal/kit/silence"
 )
 
 // Options configures a daemon.
@@ -121,12 +122,16 @@ func (p *process) hookURL() string {
 	return "http://" + p.hookListen.Addr().String() + p.live.Load().Webhook.Path
 }
 
+// silent is how long the machine of an agent may be silent before its connection counts as broken. Only
+// then begins the time for which the claim of dibs run waits for another one.
+const silent = 20 * time.Second
+
 // listenForRemote listens for agents on other machines, unless that is off.
 func (p *process) listenForRemote(ctx context.Context, o Options) (err error) {
 	c := o.Config.Remote
 	p.remoteListen = o.Remote
 	if p.remoteListen == nil && c.Listen != "" {
-		var network net.ListenConfig
+		network := net.ListenConfig{Control: silence.Limit(silent)}
 		if p.remoteListen, err = network.Listen(ctx, "tcp", c.Listen); err != nil {
 			return fmt.Errorf("remote.listen: %w: set another address, or none", err)
 		}
