@@ -1,10 +1,17 @@
 package daemon_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
+	"io"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -15,9 +22,12 @@ import (
 	"dibs/internal/kit/selfsigned"
 	"dibs/internal/testkit"
 	"dibs/internal/testkit/pgtest"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// from returns a client on another machine, which trusts the certificate of the token alone.
+// from returns a client on another machine, which trusts the certificate that the token names.
 func (n *node) from(token string) *client.Client {
 	known, _ := api.ParseAccessToken(token)
 	address := strings.TrimPrefix(n.daemon.RemoteURL(), "https://")
@@ -26,7 +36,7 @@ func (n *node) from(token string) *client.Client {
 		if err != nil {
 			return nil, err
 		}
-		if shown := selfsigned.Fingerprint(conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Raw); shown != known.Fingerprint {
+		if shown := selfsigned.Fingerprint(conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Raw); known.Fingerprint != "" && shown != known.Fingerprint {
 			return nil, errors.Join(errors.New("the certificate is "+shown), conn.Close())
 		}
 		return conn, nil
@@ -86,6 +96,52 @@ func TestTokenAtEveryMember(t *testing.T) {
 		b.leads()
 		if _, err := client.Do(w.Context(), b.from(other.Token), api.OpAccess, struct{}{}); err != nil {
 			w.Errorf("another leader: %v", err)
+		}
+	})
+}
+
+// forge is an issuer of JWTs, as a RoundTripper.
+type forge struct{ key *ecdsa.PrivateKey }
+
+func (f forge) RoundTrip(r *http.Request) (*http.Response, error) {
+	body := any(map[string]string{"issuer": "https://forge.example", "jwks_uri": "https://forge.example/keys"})
+	if r.URL.Path == "/keys" {
+		body = jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{KeyID: "k", Key: f.key.Public(), Use: "sig"}}}
+	}
+	text, err := json.Marshal(body)
+	return &http.Response{StatusCode: http.StatusOK, Header: make(http.Header), Body: io.NopCloser(bytes.NewReader(text))}, err
+}
+
+// job returns a JWT of a job of that repository.
+func (f forge) job(t *testing.T, repository string) string {
+	signer := testkit.Got(jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{KeyID: "k", Key: f.key}}, nil))(t)
+	return testkit.Got(jwt.Signed(signer).Claims(map[string]any{
+		"iss": "https://forge.example", "aud": "dibs", "sub": "repo:" + repository + ":ref:refs/heads/main", "exp": time.Now().Add(5 * time.Minute).Unix(), "jti": rand.Text(),
+	}).Serialize())(t)
+}
+
+// A job of a repository that the configuration trusts claims without a secret, also under its next JWT.
+// Another repository's is refused.
+func TestJobWithoutASecret(t *testing.T) {
+	inRealWorld(t, func(w *world) {
+		w.add("Build", nil)
+		own := forge{testkit.Got(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)}
+		o := w.options(func(c *config.Config) {
+			c.Remote.Listen = "127.0.0.1:0"
+			c.Remote.OIDC = []config.Issuer{{Issuer: "https://forge.example", Audience: "dibs", Subject: "repo:example/shop:*", Agent: "ci-*"}}
+		})
+		o.Outside = own
+		n := w.start(o)
+		defer n.stop()
+		ask := api.KeyedInput[api.ClaimRequest]{Key: "build 1", Body: api.ClaimRequest{Agent: "ci-1"}}
+		first, err := client.Do(w.Context(), n.from(own.job(t, "example/shop")), api.OpClaim, ask)
+		mustDo(w, err)
+		again, err := client.Do(w.Context(), n.from(own.job(t, "example/shop")), api.OpClaim, ask)
+		if err != nil || again.ID != first.ID {
+			w.Errorf("the same job again: %+v, %v, want claim %s", again, err, first.ID)
+		}
+		if _, err := client.Do(w.Context(), n.from(own.job(t, "example/other")), api.OpClaim, ask); code(err) != string(api.CodeUnauthorized) {
+			w.Errorf("another repository's job: %v", err)
 		}
 	})
 }
