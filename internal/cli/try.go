@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
@@ -95,7 +94,7 @@ func (a *app) runTrial(ctx context.Context, folder try.Folder, remote string) (e
 	shown := trying{Socket: t.Config.Socket, URL: t.URL, Token: t.Notion.Token(), Folder: string(folder), PID: os.Getpid()}
 	if err = folder.Point(t.Config); err == nil && t.Remote() != "" {
 		var made api.NewToken
-		made, err = client.Do(ctx, client.New(t.Config.Socket), api.OpNewToken, api.Keyed("", api.TokenRequest{Agent: "*", ForSeconds: (24 * time.Hour).Seconds(), Note: "dibs try"}))
+		made, err = client.Do(ctx, client.New(t.Config.Socket), api.OpNewToken, api.Keyed("", api.TokenRequest{Agent: "*", Note: "dibs try"}))
 		shown.Remote = &tryingRemote{t.Remote(), made.Token}
 	}
 	if err == nil {

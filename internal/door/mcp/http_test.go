@@ -259,7 +259,8 @@ func TestHTTPNames(t *testing.T) {
 		w.shows("Write", "IN_PROGRESS Sandman") // it is the other's
 		a, b := e.connect(new("2 agent-*"), false), e.connect(new("2 agent-*"), false)
 		name := func(s *session) string { return s.must("list_tasks", `{}`).fields["agent"].(string) }
-		testkit.Check(w, name(a) == name(a) && name(a) != name(b) && strings.HasPrefix(name(a), "agent-"), "the names %q and %q", name(a), name(b))
+		first, other, again := name(a), name(b), name(a)
+		testkit.Check(w, first == again && first != other && strings.HasPrefix(first, "agent-"), "the names %q, then %q, and %q", first, again, other)
 		a.must("claim_task", `{"agent":"agent-7"}`)
 		w.shows("Read", "IN_PROGRESS agent-7")
 		for _, s := range []*session{one, a, b} {
