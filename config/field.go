@@ -171,11 +171,11 @@ func distance(a, b string) int {
 // prefix begins the names of dibs' environment variables.
 const prefix = "DIBS_"
 
-// otherVariables are variables of dibs that set no key: options of the command line, the session's id,
+// otherVariables are variables of dibs that set no key: options of the command line and of install.sh, the session's id,
 // where a daemon on another machine is and what it is shown, the variables that dibs sets for the
 // commands that it runs, and those of shell completion.
 var otherVariables = []string{
-	prefix + "CONFIG", prefix + "AGENT", prefix + "SESSION",
+	prefix + "CONFIG", prefix + "AGENT", prefix + "SESSION", prefix + "DOWNLOADS",
 	prefix + "URL", prefix + "TOKEN", prefix + "TOKEN_FILE", prefix + "TOKEN_COMMAND", prefix + "FINGERPRINT",
 	prefix + "TASK_ID", prefix + "TASK_KEY", prefix + "TASK_TITLE", prefix + "TASK_URL", prefix + "TASK_FILE", prefix + "SUMMARY_FILE", prefix + "USAGE_FILE", prefix + "CLAIM_ID", prefix + "FENCE",
 	prefix + "EVENT", prefix + "TEXT", prefix + "TASK",
