@@ -31,8 +31,7 @@ type daemon struct {
 // example is what the examples say that has to be true of the program.
 type example struct {
 	daemons []daemon
-	env     []settings // of clients
-	ports   []int      // of the daemon
+	ports   []int // of the daemon
 }
 
 type (
@@ -144,22 +143,20 @@ type (
 )
 
 // strictly decodes the documents of a YAML file. An unknown key, or one that is there twice, is an error.
-func strictly(text string, into ...any) error {
+func strictly(t *testing.T, text string, into ...any) {
+	t.Helper()
 	d := yaml.NewDecoder(strings.NewReader(text))
 	d.KnownFields(true)
 	for _, one := range into {
-		if err := d.Decode(one); err != nil {
-			return err
-		}
+		testkit.Must(t, d.Decode(one))
 	}
-	return nil
 }
 
 // examples read the files of the folder.
-var examples = map[string]func(*testing.T, string) (example, error){
-	"compose.yaml": func(t *testing.T, text string) (example, error) {
+var examples = map[string]func(*testing.T, string) example{
+	"compose.yaml": func(t *testing.T, text string) example {
 		var c compose
-		err := strictly(text, &c)
+		strictly(t, text, &c)
 		server, agent := c.Services["dibs"], c.Services["agent"]
 		for _, s := range []struct{ is, want string }{
 			{server.Configs[0].Target, server.Environment["DIBS_CONFIG"]},
@@ -168,33 +165,33 @@ var examples = map[string]func(*testing.T, string) (example, error){
 		} {
 			testkit.Check(t, s.is == s.want, "%q, want %q", s.is, s.want)
 		}
-		return example{daemons: []daemon{{c.Configs[server.Configs[0].Source].Content, server.Environment}}, env: []settings{agent.Environment}}, err
+		return example{daemons: []daemon{{c.Configs[server.Configs[0].Source].Content, server.Environment}}}
 	},
-	"devcontainer.json": func(t *testing.T, text string) (example, error) {
+	"devcontainer.json": func(t *testing.T, text string) example {
 		plain, err := hujson.Standardize([]byte(text))
 		testkit.Must(t, err)
 		var c devcontainer
 		d := json.NewDecoder(bytes.NewReader(plain))
 		d.DisallowUnknownFields()
-		err = d.Decode(&c)
+		testkit.Must(t, d.Decode(&c))
 		testkit.Check(t, len(c.Mounts) == 1 && strings.Contains(c.Mounts[0], "target="+c.ContainerEnv["DIBS_TOKEN_FILE"]+","), "no mount is the token's file: %q", c.Mounts)
-		return example{env: []settings{c.ContainerEnv}}, err
+		return example{}
 	},
-	"github-actions.yml": func(t *testing.T, text string) (example, error) {
+	"github-actions.yml": func(t *testing.T, text string) example {
 		var w workflow
-		err := strictly(text, &w)
+		strictly(t, text, &w)
 		testkit.Check(t, w.Permissions["id-token"] == "write", "the job may not ask for a JWT: %v", w.Permissions)
 		job := w.Jobs["agent"]
-		e := example{env: []settings{job.Env}, daemons: []daemon{{file: indented(text)}}}
+		e := example{daemons: []daemon{{file: indented(text)}}}
 		var c config.Config
 		e.daemons[0].load(t, &c)
 		testkit.Check(t, len(c.Remote.OIDC) == 1 && strings.Contains(job.Env["DIBS_TOKEN_COMMAND"], "audience="+c.Remote.OIDC[0].Audience+`"`), "the audience of the JWT is not that of %+v", c.Remote.OIDC)
-		return e, err
+		return e
 	},
-	"kubernetes.yaml": func(t *testing.T, text string) (example, error) {
+	"kubernetes.yaml": func(t *testing.T, text string) example {
 		var d deployment
 		var s service
-		err := strictly(text, &d, &s)
+		strictly(t, text, &d, &s)
 		pod := d.Spec.Template
 		for _, is := range []settings{d.Metadata.Labels, d.Spec.Selector.MatchLabels, s.Spec.Selector} {
 			testkit.Same(t, pod.Metadata.Labels, is, "labels")
@@ -207,7 +204,7 @@ var examples = map[string]func(*testing.T, string) (example, error){
 		}
 		testkit.Check(t, pod.Spec.ServiceLinks != nil && !*pod.Spec.ServiceLinks, "the Service sets variables of pods that are no settings")
 		testkit.Check(t, c.Ports[0].Name == s.Spec.Ports[0].Target && c.Ports[0].Name == c.LivenessProbe.TCPSocket.Port, "the port is not %s everywhere", c.Ports[0].Name)
-		return example{daemons: []daemon{{env: env}}, ports: []int{c.Ports[0].Port, s.Spec.Ports[0].Port}}, err
+		return example{daemons: []daemon{{env: env}}, ports: []int{c.Ports[0].Port, s.Spec.Ports[0].Port}}
 	},
 }
 
@@ -300,8 +297,7 @@ func TestExamples(t *testing.T) {
 	for name, read := range examples {
 		t.Run(name, func(t *testing.T) {
 			text := string(testkit.Got(os.ReadFile(filepath.Join("examples", name)))(t))
-			e, err := read(t, text)
-			testkit.Must(t, err)
+			e := read(t, text)
 			port := ":7333"
 			for _, d := range e.daemons {
 				var c config.Config
