@@ -22,16 +22,11 @@ import (
 // settings are variables of a process. Those from elsewhere are empty.
 type settings map[string]string
 
-// daemon is a daemon of an example: its configuration, and its variables.
-type daemon struct {
-	file string
-	env  settings
-}
-
-// example is what the examples say that has to be true of the program.
+// example is what an example says of the daemon.
 type example struct {
-	daemons []daemon
-	ports   []int // of the daemon
+	file  string   // its configuration
+	env   settings // its variables
+	ports []int    // where it is asked
 }
 
 type (
@@ -165,7 +160,7 @@ var examples = map[string]func(*testing.T, string) example{
 		} {
 			testkit.Check(t, s.is == s.want, "%q, want %q", s.is, s.want)
 		}
-		return example{daemons: []daemon{{c.Configs[server.Configs[0].Source].Content, server.Environment}}}
+		return example{file: c.Configs[server.Configs[0].Source].Content, env: server.Environment}
 	},
 	"devcontainer.json": func(t *testing.T, text string) example {
 		plain, err := hujson.Standardize([]byte(text))
@@ -175,16 +170,15 @@ var examples = map[string]func(*testing.T, string) example{
 		d.DisallowUnknownFields()
 		testkit.Must(t, d.Decode(&c))
 		testkit.Check(t, len(c.Mounts) == 1 && strings.Contains(c.Mounts[0], "target="+c.ContainerEnv["DIBS_TOKEN_FILE"]+","), "no mount is the token's file: %q", c.Mounts)
-		return example{}
+		return example{file: indented(text)}
 	},
 	"github-actions.yml": func(t *testing.T, text string) example {
 		var w workflow
 		strictly(t, text, &w)
 		testkit.Check(t, w.Permissions["id-token"] == "write", "the job may not ask for a JWT: %v", w.Permissions)
 		job := w.Jobs["agent"]
-		e := example{daemons: []daemon{{file: indented(text)}}}
-		var c config.Config
-		e.daemons[0].load(t, &c)
+		e := example{file: indented(text)}
+		c := e.load(t)
 		testkit.Check(t, len(c.Remote.OIDC) == 1 && strings.Contains(job.Env["DIBS_TOKEN_COMMAND"], "audience="+c.Remote.OIDC[0].Audience+`"`), "the audience of the JWT is not that of %+v", c.Remote.OIDC)
 		return e
 	},
@@ -204,7 +198,7 @@ var examples = map[string]func(*testing.T, string) example{
 		}
 		testkit.Check(t, pod.Spec.ServiceLinks != nil && !*pod.Spec.ServiceLinks, "the Service sets variables of pods that are no settings")
 		testkit.Check(t, c.Ports[0].Name == s.Spec.Ports[0].Target && c.Ports[0].Name == c.LivenessProbe.TCPSocket.Port, "the port is not %s everywhere", c.Ports[0].Name)
-		return example{daemons: []daemon{{env: env}}, ports: []int{c.Ports[0].Port, s.Spec.Ports[0].Port}}
+		return example{env: env, ports: []int{c.Ports[0].Port, s.Spec.Ports[0].Port}}
 	},
 }
 
@@ -217,23 +211,24 @@ var (
 	called   = regexp.MustCompile("(?:^|.*[\\s\"`])dibs ([a-z].*)")
 )
 
-// indented returns what stands indented in the comments of a file.
+// indented returns what first stands indented in the comments of a file.
 func indented(text string) string {
 	var all strings.Builder
 	for line := range strings.Lines(text) {
-		if comment.MatchString(line) {
-			all.WriteString(comment.ReplaceAllString(strings.TrimSuffix(line, "\n"), "") + "\n")
+		if line = strings.TrimSuffix(line, "\n"); comment.MatchString(line) {
+			all.WriteString(comment.ReplaceAllString(line, "") + "\n")
 		}
 	}
-	return all.String()
+	first, _, _ := strings.Cut(strings.TrimLeft(all.String(), "\n"), "\n\n")
+	return first
 }
 
 // load reads the configuration as the daemon does.
-func (d daemon) load(t *testing.T, into *config.Config) {
+func (e example) load(t *testing.T) config.Config {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
-	testkit.Must(t, os.WriteFile(file, []byte(d.file), 0o600))
-	for name, value := range d.env {
+	testkit.Must(t, os.WriteFile(file, []byte(e.file), 0o600))
+	for name, value := range e.env {
 		switch {
 		case name == "DIBS_CONFIG":
 			continue
@@ -242,10 +237,9 @@ func (d daemon) load(t *testing.T, into *config.Config) {
 		}
 		t.Setenv(name, value)
 	}
-	var err error
-	if *into, err = config.Load(config.Options{File: file}); err != nil {
-		t.Errorf("the configuration: %v", err)
-	}
+	c, err := config.Load(config.Options{File: file})
+	testkit.Must(t, err)
+	return c
 }
 
 // commands returns what follows "dibs " in each line, as far as it is one command. In comments only what
@@ -298,12 +292,7 @@ func TestExamples(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			text := string(testkit.Got(os.ReadFile(filepath.Join("examples", name)))(t))
 			e := read(t, text)
-			port := ":7333"
-			for _, d := range e.daemons {
-				var c config.Config
-				d.load(t, &c)
-				port = c.Remote.Listen
-			}
+			port := e.load(t).Remote.Listen
 			for _, at := range e.ports {
 				testkit.Same(t, port, ":"+strconv.Itoa(at), "a port")
 			}
