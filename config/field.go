@@ -171,9 +171,9 @@ func distance(a, b string) int {
 // prefix begins the names of dibs' environment variables.
 const prefix = "DIBS_"
 
-// otherVariables are variables of dibs that set no key: options of the command line and of install.sh, the session's id,
-// where a daemon on another machine is and what it is shown, the variables that dibs sets for the
-// commands that it runs, and those of shell completion.
+// otherVariables are variables of dibs that set no key: options of the command line and of install.sh,
+// the session's id, where a daemon on another machine is and what it is shown, the variables that dibs
+// sets for the commands that it runs, and those of shell completion.
 var otherVariables = []string{
 	prefix + "CONFIG", prefix + "AGENT", prefix + "SESSION", prefix + "DOWNLOADS",
 	prefix + "URL", prefix + "TOKEN", prefix + "TOKEN_FILE", prefix + "TOKEN_COMMAND", prefix + "FINGERPRINT",
