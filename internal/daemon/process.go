@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -147,13 +148,19 @@ func (p *process) listenForRemote(ctx context.Context, o Options) (err error) {
 	return err
 }
 
-// RemoteURL returns the URL for agents on other machines, on the address that is listened on; empty if
-// none is.
+// RemoteURL returns the URL for agents on other machines; empty if none are listened for. Where all
+// addresses are listened on, it has the machine's name.
 func (p *process) RemoteURL() string {
 	if p.remoteListen == nil {
 		return ""
 	}
-	return "https://" + p.remoteListen.Addr().String()
+	address := p.remoteListen.Addr().String()
+	if at, err := netip.ParseAddrPort(address); err == nil && at.Addr().IsUnspecified() {
+		if name, err := os.Hostname(); err == nil {
+			address = net.JoinHostPort(name, fmt.Sprint(at.Port()))
+		}
+	}
+	return "https://" + address
 }
 
 // agentsOf returns the configured agents for the broker.
