@@ -19,6 +19,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode"
 
 	"dibs/internal/api"
 	"dibs/internal/kit/selfsigned"
@@ -52,6 +53,8 @@ func At(r Remote) (*Client, error) {
 		return nil, errors.New("it is not a URL of a daemon: want one such as https://dibs.example.com:7333")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, fmt.Errorf("there is more in it than a host and a path: want https://%s%s", u.Host, u.Path)
+	case strings.ContainsFunc(u.Hostname(), func(r rune) bool { return r > unicode.MaxASCII }): // the pin is for the name on the wire
+		return nil, fmt.Errorf("the host %q is not ASCII: write it as xn--…", u.Hostname())
 	case u.Scheme == "http" && !loopback(u.Hostname()):
 		return nil, fmt.Errorf("http://%s would send the access token over the network unencrypted: want https", u.Host)
 	}

@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -26,8 +27,6 @@ import (
 )
 
 const (
-	// maxOpen is how many requests of one caller may be open at once.
-	maxOpen = 64
 	// maxTokens is how many tokens may be valid at once.
 	maxTokens = 10_000
 	// refresh is how often at most a token's last use is stored.
@@ -62,7 +61,7 @@ type Pass struct {
 // NumberOf returns the Pass.UID for a Pass.ID.
 func NumberOf(id string) int {
 	sum := sha256.Sum256([]byte(id))
-	return -2 - int(binary.BigEndian.Uint64(sum[:])>>2)
+	return -2 - int(binary.BigEndian.Uint64(sum[:])&(math.MaxInt>>1))
 }
 
 // Config configures Tokens.
@@ -79,9 +78,10 @@ type Config struct {
 type Tokens struct {
 	config Config
 
-	mu   sync.Mutex  // guards all below
-	all  []*token    // the oldest first
-	open map[int]int // open requests, by Pass.UID
+	changing sync.Mutex // locked while all is changed and stored, before mu
+
+	mu  sync.Mutex // guards all, and the tokens' last uses; never locked while something is stored
+	all []*token   // the oldest first
 }
 
 // token is a stored token.
@@ -99,7 +99,7 @@ type token struct {
 
 // New returns the tokens in the storage.
 func New(ctx context.Context, c Config) (*Tokens, error) {
-	t := &Tokens{config: c, open: make(map[int]int)}
+	t := &Tokens{config: c}
 	text, err := c.Storage.Meta(ctx, metaTokens)
 	if err != nil || text == "" {
 		return t, err
@@ -135,8 +135,8 @@ func (t *Tokens) NewToken(ctx context.Context, in api.TokenRequest) (api.NewToke
 	made := &token{
 		ID: secret.ID, Hash: hash(secret.Secret), Agent: in.Agent, Note: in.Note, Made: now, Expires: now.Add(life), over: make(chan struct{}),
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.changing.Lock()
+	defer t.changing.Unlock()
 	kept := t.valid(now)
 	if len(kept) >= maxTokens {
 		return api.NewToken{}, &broker.InvalidError{Detail: fmt.Sprintf("there are %d access tokens: revoke some that nobody uses, see dibs token list", len(kept))}
@@ -149,11 +149,9 @@ func (t *Tokens) NewToken(ctx context.Context, in api.TokenRequest) (api.NewToke
 
 // Tokens returns the tokens that have not expired.
 func (t *Tokens) Tokens() api.Tokens {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	out := api.Tokens{Tokens: []api.Token{}}
 	for _, one := range t.valid(time.Now()) {
-		out.Tokens = append(out.Tokens, one.shown())
+		out.Tokens = append(out.Tokens, t.shown(one))
 	}
 	return out
 }
@@ -161,8 +159,8 @@ func (t *Tokens) Tokens() api.Tokens {
 // Revoke makes a token invalid, and ends what is open under it. The error is a *broker.InvalidError if
 // there is no such token, or the storage's: then the token is still valid.
 func (t *Tokens) Revoke(ctx context.Context, id string) (api.Token, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.changing.Lock()
+	defer t.changing.Unlock()
 	kept := t.valid(time.Now())
 	at := slices.IndexFunc(kept, func(one *token) bool { return one.ID == id })
 	if at < 0 {
@@ -173,28 +171,36 @@ func (t *Tokens) Revoke(ctx context.Context, id string) (api.Token, error) {
 		return api.Token{}, err
 	}
 	close(revoked.over)
-	return revoked.shown(), nil
+	return t.shown(revoked), nil
 }
 
-// valid returns the tokens that have not expired, as a new slice. t.mu is locked.
+// valid returns the tokens that have not expired, as a new slice.
 func (t *Tokens) valid(now time.Time) []*token {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(t.all), func(one *token) bool { return !now.Before(one.Expires) })
 }
 
-// store stores the tokens, and then takes them for those that there are. t.mu is locked.
+// store stores the tokens, and then takes them for those that there are. t.changing is locked.
 func (t *Tokens) store(ctx context.Context, all []*token) error {
+	t.mu.Lock()
 	text, err := json.Marshal(all)
+	t.mu.Unlock()
+	if err == nil {
+		err = t.config.Storage.SetMeta(ctx, metaTokens, string(text))
+	}
 	if err != nil {
 		return err
 	}
-	if err := t.config.Storage.SetMeta(ctx, metaTokens, string(text)); err != nil {
-		return err
-	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.all = all
 	return nil
 }
 
-func (one *token) shown() api.Token {
+func (t *Tokens) shown(one *token) api.Token {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	shown := api.Token{ID: one.ID, Agent: one.Agent, Note: one.Note, MadeAt: api.Time{Time: one.Made}, ExpiresAt: api.Time{Time: one.Expires}}
 	if !one.Used.IsZero() {
 		shown.UsedAt = &api.Time{Time: one.Used}
@@ -220,43 +226,40 @@ func Unauthorized(detail string) *api.Problem { return api.NewProblem(api.CodeUn
 
 func (t *Tokens) admit(ctx context.Context, secret api.AccessToken) (Pass, error) {
 	now, hashed := time.Now(), hash(secret.Secret)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	at := slices.IndexFunc(t.all, func(one *token) bool { return one.ID == secret.ID })
+	one, fresh := t.use(secret.ID, now)
 	switch {
-	case at < 0, subtle.ConstantTimeCompare([]byte(t.all[at].Hash), []byte(hashed)) == 0:
+	case one == nil, subtle.ConstantTimeCompare([]byte(one.Hash), []byte(hashed)) == 0:
 		return Pass{}, Unauthorized("nobody knows this access token: it was revoked, has expired, or is another daemon's; have one made with dibs token new")
-	case !now.Before(t.all[at].Expires):
-		return Pass{}, Unauthorized(fmt.Sprintf("the access token expired at %s: have one made with dibs token new", t.all[at].Expires.Format(time.RFC3339)))
+	case !now.Before(one.Expires):
+		return Pass{}, Unauthorized(fmt.Sprintf("the access token expired at %s: have one made with dibs token new", one.Expires.Format(time.RFC3339)))
 	}
-	one := t.all[at]
-	if now.Sub(one.Used) >= refresh {
-		one.Used = now
+	// While another change is stored, this use waits for the next one.
+	if !fresh && t.changing.TryLock() {
+		defer t.changing.Unlock()
 		brief, cancel := context.WithTimeout(ctx, storing)
 		defer cancel()
-		if err := t.store(brief, t.all); err != nil { // it is valid nevertheless
+		t.used(one, now)
+		if err := t.store(brief, t.valid(time.Time{})); err != nil { // it is valid nevertheless
 			t.config.Log.Debug("the last use of an access token was not stored", "token", one.ID, "error", err)
 		}
 	}
 	return Pass{UID: NumberOf(one.ID), ID: one.ID, Names: one.Agent, Ends: one.Expires, Over: one.over}, nil
 }
 
-// Enter counts a request of a caller until leave is called. The error says that the caller has as many
-// open as it may.
-func (t *Tokens) Enter(p Pass) (leave func(), err error) {
+// use finds a token; nil if there is none. It is fresh if its last use was stored just now.
+func (t *Tokens) use(id string, now time.Time) (one *token, fresh bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.open[p.UID] >= maxOpen {
-		busy := api.NewProblem(api.CodeBusy, fmt.Sprintf("this caller has %d requests open, as many as it may: ask again in a moment", maxOpen))
-		busy.TooOften(time.Second)
-		return nil, busy
+	at := slices.IndexFunc(t.all, func(one *token) bool { return one.ID == id })
+	if at < 0 {
+		return nil, false
 	}
-	t.open[p.UID]++
-	return sync.OnceFunc(func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if t.open[p.UID]--; t.open[p.UID] == 0 {
-			delete(t.open, p.UID)
-		}
-	}), nil
+	return t.all[at], now.Sub(t.all[at].Used) < refresh
+}
+
+// used notes the last use of a token.
+func (t *Tokens) used(one *token, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	one.Used = now
 }

@@ -251,27 +251,3 @@ func TestTokensThatAreNotMade(t *testing.T) {
 		invalid(full, "Sandman", "revoke some")
 	})
 }
-
-func TestRequestsOfACaller(t *testing.T) {
-	tokens := over(t, &storage{})
-	one, other := access.Pass{UID: -7}, access.Pass{UID: -8}
-	var leave func()
-	for range 64 {
-		leave = testkit.Got(tokens.Enter(one))(t)
-	}
-	full := func(p access.Pass) bool {
-		done, err := tokens.Enter(p)
-		if err == nil {
-			done()
-		} else if busy := err.(*api.Problem); busy.Code != api.CodeBusy || busy.Status != 429 || busy.RetryAfter != 1 {
-			t.Errorf("the refusal is %+v", busy)
-		}
-		return err != nil
-	}
-	testkit.Check(t, full(one) && !full(other), "with 64 open another one is refused: %v, another caller: %v", full(one), full(other))
-	leave()
-	testkit.Check(t, !full(one), "with 63 open another one is refused")
-	testkit.Got(tokens.Enter(one))(t)
-	leave()
-	testkit.Check(t, full(one), "who left twice is counted twice")
-}

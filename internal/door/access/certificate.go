@@ -24,9 +24,11 @@ const (
 type Certificate struct {
 	read func(context.Context) (tls.Certificate, error)
 
-	mu   sync.Mutex // guards all below
-	last *tls.Certificate
-	at   time.Time
+	mu      sync.Mutex // guards all below; never locked while the certificate is read
+	last    *tls.Certificate
+	err     error     // why there is none
+	at      time.Time // of the last reading
+	reading bool
 }
 
 // FromFiles is the certificate in a file, with its key in another. They may be replaced at any time. It
@@ -58,23 +60,27 @@ func Own(meta func(ctx context.Context, key string) (string, error)) *Certificat
 }
 
 // Get returns the certificate for a connection, see tls.Config.GetCertificate. While it cannot be read,
-// it is the last one.
+// or is being read, it is the last one.
 func (c *Certificate) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.last != nil && time.Since(c.at) < reread {
-		return c.last, nil
+	age := time.Since(c.at)
+	if c.reading && c.last != nil || age < reread && c.err == nil && c.last != nil || age < time.Second && c.err != nil {
+		return c.last, c.err
 	}
+	c.reading = true
+	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), rereading)
 	defer cancel()
 	pair, err := c.read(ctx)
-	if err != nil && c.last == nil {
-		return nil, err
+	c.mu.Lock()
+	c.reading, c.at = false, time.Now()
+	if err == nil {
+		c.last, c.err = &pair, nil
+	} else if c.last == nil {
+		c.err = err
 	}
-	if c.at = time.Now(); err == nil {
-		c.last = &pair
-	}
-	return c.last, nil
+	return c.last, c.err
 }
 
 // Make makes the daemon's own certificate, unless the storage has one, and returns its fingerprint.

@@ -103,9 +103,11 @@ func NewDoor(way Doorway, log *slog.Logger) *Door {
 		writeProblem(w, d.problem(r.Context(), err))
 	}))
 	mux.Handle("/", withBody(http.HandlerFunc(d.pass)))
-	mux.HandleFunc(hookPath, func(w http.ResponseWriter, _ *http.Request) { // only Forward passes these on
-		writeProblem(w, api.NewProblem(api.CodeNoRoute, "there is no "+hookPath+" here"))
-	})
+	for _, path := range []string{hookPath, api.ProcessesPath} { // between members only, see Forward and Machines
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			writeProblem(w, api.NewProblem(api.CodeNoRoute, "there is no "+path+" here"))
+		})
+	}
 	d.local = addressed(mux)
 	return d
 }

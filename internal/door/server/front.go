@@ -195,6 +195,7 @@ func strangers(s *http.Server, l net.Listener, secure func(net.Listener) net.Lis
 		}
 	}
 	if l = limited; secure != nil {
+		limited.refusal = nil // which would be in plain text
 		l = secure(limited)
 	}
 	return ended(s.Serve(l))
@@ -304,6 +305,10 @@ func (l *limitedListener) leave(c *countedConn) {
 
 // turnAway answers any request with the refusal, and closes the connection.
 func (l *limitedListener) turnAway(conn net.Conn) {
+	if l.refusal == nil {
+		conn.Close()
+		return
+	}
 	select {
 	case l.leaving <- struct{}{}:
 	default:

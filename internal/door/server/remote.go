@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"dibs/internal/api/peer"
 	"dibs/internal/claim"
 	"dibs/internal/door/access"
+	"dibs/internal/kit/clock"
 )
 
 // admitted lets callers from other machines in whose access token is valid, to the operations that are
@@ -28,12 +30,11 @@ func (s *Server) admitted(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		pass, leave, err := s.enter(r, g.Token)
+		pass, err := s.enter(r, g.Token)
 		if err != nil {
 			writeProblem(w, s.problem(r.Context(), err))
 			return
 		}
-		defer leave()
 		ctx, cancel := context.WithDeadlineCause(r.Context(), pass.Ends, errExpired)
 		defer cancel()
 		ctx, revoke := context.WithCancelCause(ctx)
@@ -52,19 +53,15 @@ func (s *Server) admitted(next http.Handler) http.Handler {
 }
 
 // enter checks the access token of a request. The error is an *api.Problem.
-func (s *Server) enter(r *http.Request, token string) (access.Pass, func(), error) {
+func (s *Server) enter(r *http.Request, token string) (access.Pass, error) {
 	if s.access == nil {
-		return access.Pass{}, nil, access.Unauthorized("this daemon knows no access tokens")
+		return access.Pass{}, access.Unauthorized("this daemon knows no access tokens")
 	}
 	pass, err := s.access.Admit(r.Context(), token)
-	if err != nil {
-		return pass, nil, err
+	if op := api.OperationOf(r); err == nil && (op.Local || op.Name == "" && r.URL.Path != "/openapi.json") {
+		err = api.NewProblem(api.CodeForbidden, fmt.Sprintf("%s %s is for users of the daemon's machine, and not for access tokens", r.Method, r.URL.Path))
 	}
-	if op := api.OperationOf(r); op.Local || op.Name == "" && r.URL.Path != "/openapi.json" {
-		return pass, nil, api.NewProblem(api.CodeForbidden, fmt.Sprintf("%s %s is for users of the daemon's machine, and not for access tokens", r.Method, r.URL.Path))
-	}
-	leave, err := s.access.Enter(pass)
-	return pass, leave, err
+	return pass, err
 }
 
 // Remote accepts callers from other machines over HTTPS, and passes on the requests of those whose
@@ -77,7 +74,17 @@ type Remote struct {
 	log    *slog.Logger
 	stop   context.CancelCauseFunc
 	warned atomic.Int64 // when a refused token was last logged, as Unix nanoseconds; 0 for never
+
+	mu   sync.Mutex
+	open map[int]int // connections with a request, by RemoteCaller.UID; guarded by mu
 }
+
+const (
+	// maxOpen is how many connections of one caller may have a request at once.
+	maxOpen = 64
+	// askAgain is how often the token of a request to /mcp is checked while that is open.
+	askAgain = time.Second
+)
 
 // RemoteOptions configure a Remote.
 type RemoteOptions struct {
@@ -91,7 +98,7 @@ type RemoteOptions struct {
 // NewRemote returns a Remote whose requests h answers, a Server or a Door.
 func NewRemote(h http.Handler, o RemoteOptions) *Remote {
 	base, stop := context.WithCancelCause(context.Background())
-	f := &Remote{to: h, mcp: o.MCP, inside: NewPipe(), log: o.Log, stop: stop}
+	f := &Remote{to: h, mcp: o.MCP, inside: NewPipe(), log: o.Log, stop: stop, open: make(map[int]int)}
 	f.http = plain(http.HandlerFunc(f.serve), o.Log)
 	f.http.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug) // failed handshakes of strangers
 	f.http.BaseContext = func(net.Listener) context.Context {
@@ -160,13 +167,50 @@ func (f *Remote) serve(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, refused)
 		return
 	}
+	if r.TLS != nil { // and not from this process, see Dial
+		leave, busy := f.enter(caller.UID)
+		if busy != nil {
+			writeProblem(w, busy)
+			return
+		}
+		defer leave()
+	}
 	whole(r)
 	if r.URL.Path != "/mcp" || f.mcp == nil {
 		f.to.ServeHTTP(w, r)
 		return
 	}
 	http.NewResponseController(w).SetWriteDeadline(time.Time{})
-	f.mcp.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), accessKey{}, caller)))
+	ctx, end := context.WithCancel(context.WithValue(r.Context(), accessKey{}, caller))
+	defer end()
+	go func() {
+		for clock.Pause(ctx, askAgain) == nil {
+			if _, refused := f.known(r.WithContext(ctx)); refused != nil && refused.Status == http.StatusUnauthorized {
+				end()
+			}
+		}
+	}()
+	f.mcp.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// enter counts a connection of a caller until leave is called. busy says that the caller has as many as
+// it may.
+func (f *Remote) enter(uid int) (leave func(), busy *api.Problem) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.open[uid] >= maxOpen {
+		busy = api.NewProblem(api.CodeBusy, fmt.Sprintf("this caller has %d requests open, as many as it may: ask again in a moment", maxOpen))
+		busy.TooOften(time.Second)
+		return nil, busy
+	}
+	f.open[uid]++
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.open[uid]--; f.open[uid] == 0 {
+			delete(f.open, uid)
+		}
+	}, nil
 }
 
 // refuse logs that an access token was refused, one in warnEvery.

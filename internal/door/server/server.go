@@ -49,8 +49,6 @@ type Metrics interface {
 type Access interface {
 	// Admit checks an access token. The error is an *api.Problem.
 	Admit(ctx context.Context, bearer string) (access.Pass, error)
-	// Enter counts a request until leave is called. The error is an *api.Problem.
-	Enter(access.Pass) (leave func(), err error)
 }
 
 // Server answers requests until it is shut down.
