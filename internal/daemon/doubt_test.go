@@ -297,20 +297,22 @@ func TestNextGoesOnWhenAnotherDaemonWasFaster(t *testing.T) {
 
 // Several daemons on one board hinder each other as little as possible: once they have noticed each other, their agents
 // prefer different tasks, and read the board again rather than one task after the other. A daemon alone needs 7
-// requests per task. Their start counts. The figures are logged:
+// requests per task. Their start counts. How often they meet is a matter of chance, so the mean of some rounds counts:
+// without reading the board again it is 9.3, as it is 8.6. The figures are logged:
 //
 //	go test -run=TestDaemonsShareABoard -v ./internal/daemon
 func TestDaemonsShareABoard(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()
-	const daemons, agents, tasks, most = 4, 8, 40, 9.0
+	const daemons, agents, tasks, rounds, most = 4, 8, 40, 3, 8.95
 	for _, tt := range []struct{ work, wait time.Duration }{ // for nine in ten claims
 		{10 * time.Second, 5 * time.Second},
 		{time.Second, 10 * time.Second}, // as much as the rate allows
 	} {
 		t.Run(fmt.Sprint("work=", tt.work), func(t *testing.T) {
 			t.Parallel()
-			inWorld(t, 0, func(w *world) {
+			sum := 0.0
+			round := func(w *world) {
 				for i := range tasks {
 					w.add(fmt.Sprint("Task ", i), nil)
 				}
@@ -365,13 +367,19 @@ func TestDaemonsShareABoard(t *testing.T) {
 				if len(granted) != tasks || len(waits) != tasks {
 					w.Errorf("%d tasks were granted, %d times; want %d, once each", len(granted), len(waits), tasks)
 				}
-				if each > most || p90 > tt.wait {
-					w.Errorf("%.1f requests a task, nine in ten claims within %v; want at most %.1f and %v", each, p90, most, tt.wait)
+				if sum += each; p90 > tt.wait {
+					w.Errorf("nine in ten claims within %v; want %v", p90, tt.wait)
 				}
 				if n := requests["GET databases"]; n > 0 {
 					w.Errorf("Notion was looked for %d times although it was there", n)
 				}
-			})
+			}
+			for range rounds {
+				inWorld(t, 0, round)
+			}
+			if sum/rounds > most {
+				t.Errorf("%.2f requests a task in %d rounds; want at most %.2f", sum/rounds, rounds, most)
+			}
 		})
 	}
 }
