@@ -21,10 +21,11 @@ type AccessToken struct {
 	Fingerprint string
 }
 
-const tokenPrefix = "dibs_"
+// TokenPrefix begins every access token of dibs, whole or not.
+const TokenPrefix = "dibs_"
 
 var (
-	tokenForm       = regexp.MustCompile(`^` + tokenPrefix + `([a-z2-7]+)_([a-z2-7]+)(?:_([0-9a-f]{64}))?$`)
+	tokenForm       = regexp.MustCompile(`^` + TokenPrefix + `([a-z2-7]+)_([a-z2-7]+)(?:_([0-9a-f]{64}))?$`)
 	fingerprintForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
@@ -44,7 +45,7 @@ func ParseAccessToken(text string) (t AccessToken, ok bool) {
 
 // String returns the token as it is given to an agent. It must not get into a log.
 func (t AccessToken) String() string {
-	text := tokenPrefix + t.ID + "_" + t.Secret
+	text := TokenPrefix + t.ID + "_" + t.Secret
 	if t.Fingerprint != "" {
 		text += "_" + t.Fingerprint
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // Authorize returns an error unless the caller may use the agent's name. The configuration of the
-// caller's member decides, and the access token of a caller from another machine. An unknown user may use only names that are open to everybody. The error
-// is an *InvalidError or a *ForbiddenError.
+// caller's member decides, and the access token of a caller from another machine. An unknown user may
+// use only names that are open to everybody. The error is an *InvalidError or a *ForbiddenError.
 func (b *Broker) Authorize(agent string, who Caller) error {
 	if err := task.ValidateAgent(agent); err != nil {
 		return &InvalidError{Detail: err.Error()}

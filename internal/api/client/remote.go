@@ -73,7 +73,7 @@ func At(r Remote) (*Client, error) {
 		t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 		pin := r.Fingerprint
 		parsed, ok := api.ParseAccessToken(token)
-		if !ok && strings.HasPrefix(token, "dibs_") {
+		if !ok && strings.HasPrefix(token, api.TokenPrefix) {
 			return nil, errors.New("the access token is not whole, or was changed: copy it again")
 		}
 		if pin == "" {

@@ -239,7 +239,9 @@ func (t *Tokens) admit(ctx context.Context, secret api.AccessToken) (Pass, error
 		brief, cancel := context.WithTimeout(ctx, storing)
 		defer cancel()
 		t.used(one, now)
-		if err := t.store(brief, t.valid(time.Time{})); err != nil { // it is valid nevertheless
+		// With those that have expired: their callers are told so.
+		all := t.valid(time.Time{})
+		if err := t.store(brief, all); err != nil { // it is valid nevertheless
 			t.config.Log.Debug("the last use of an access token was not stored", "token", one.ID, "error", err)
 		}
 	}

@@ -112,7 +112,8 @@ func (all *Issuers) Verify(ctx context.Context, raw string) (Pass, error) {
 	}
 	for _, key := range keys {
 		if token.Claims(key) == nil {
-			return Pass{UID: NumberOf(i.name + "\x00" + claims.Subject), ID: task.OneLine(i.name+" "+claims.Subject, '?'), Names: entry.Agent, Ends: ends.Add(skew)}, nil
+			who := task.OneLine(i.name+" "+claims.Subject, '?')
+			return Pass{UID: NumberOf(who), ID: who, Names: entry.Agent, Ends: ends.Add(skew)}, nil
 		}
 	}
 	return refuse("has another signature than that of the key %.80q of %s: ask that issuer for a new one", id, i.name)

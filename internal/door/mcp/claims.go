@@ -128,7 +128,7 @@ func (b *Bridge) giveBack(cl api.Claim, reason string, unheard bool) {
 		_, err = client.Do(ctx, daemon, api.OpRelease, api.On(string(cl.ID), "mcp back "+string(cl.ID), api.StopRequest{Agent: cl.Agent, Reason: reason, Unheard: unheard}))
 	}
 	if err != nil {
-		b.options.Log.Warn("a claim could not be given back; it ends with its lease, or that of dibs mcp", "claim", cl.ID, "reason", reason, "error", err)
+		b.options.Log.Warn("a claim could not be given back: it is kept until its lease ends, or until dibs mcp does", "claim", cl.ID, "reason", reason, "error", err)
 	}
 }
 

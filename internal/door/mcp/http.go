@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -126,8 +127,11 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// It is read before it counts as open. Streams have no limit of time.
 	http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLine))
-	if err != nil {
-		http.Error(w, fmt.Sprintf("want a request of %d bytes at most: %v", maxLine, err), http.StatusRequestEntityTooLarge)
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		http.Error(w, fmt.Sprintf("want a request of %d bytes at most", maxLine), http.StatusRequestEntityTooLarge)
+		return
+	} else if err != nil {
+		http.Error(w, fmt.Sprintf("the request could not be read: %v", err), http.StatusBadRequest)
 		return
 	}
 	http.NewResponseController(w).SetReadDeadline(time.Time{})

@@ -70,7 +70,7 @@ var errSilent = silent("the journal has not answered for a second: ask again")
 // These end what is open under an access token.
 var (
 	errRevoked = access.Unauthorized("the access token was revoked: have another one made with dibs token new")
-	errExpired = access.Unauthorized("the access token has expired: have another one made with dibs token new")
+	errExpired = access.Unauthorized("the access token has expired: ask again with another one")
 )
 
 // requestProblem converts findings about a request.

@@ -30,7 +30,7 @@ func (s *Server) admitted(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		pass, err := s.enter(r, g.Token)
+		pass, err := s.pass(r, g.Token)
 		if err != nil {
 			writeProblem(w, s.problem(r.Context(), err))
 			return
@@ -52,8 +52,9 @@ func (s *Server) admitted(next http.Handler) http.Handler {
 	})
 }
 
-// enter checks the access token of a request. The error is an *api.Problem.
-func (s *Server) enter(r *http.Request, token string) (access.Pass, error) {
+// pass checks the access token of a request, and whether it may ask for that. The error is an
+// *api.Problem.
+func (s *Server) pass(r *http.Request, token string) (access.Pass, error) {
 	if s.access == nil {
 		return access.Pass{}, access.Unauthorized("this daemon knows no access tokens")
 	}

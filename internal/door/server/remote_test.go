@@ -103,9 +103,7 @@ func TestWhoMayActFromElsewhere(t *testing.T) {
 		time.Sleep(time.Minute)
 		known, _ := api.ParseAccessToken(own)
 		known.Secret = id.Secret
-		local := &fixture{t: t, broker: a.broker, keys: a.keys, pipe: server.NewPipe(), log: a.log}
-		local.serveAt(server.NewFront(a.server, server.FrontOptions{Log: a.logger()}), local.pipe)
-		bodies := local.bodies("Sandman")
+		bodies := local(a).bodies("Sandman")
 
 		inNobodys := []string{"POST /v1/messages", "POST /v1/tasks", "POST /v1/tasks/{id}/comments", "POST /v1/tasks/{id}/reopen", "POST /v1/reopen"}
 		unnamed := append(slices.Clone(inNobodys), "POST /v1/agents", "POST /v1/reservations/check")

@@ -42,7 +42,7 @@ type job struct {
 	// What it was asked.
 	asked   time.Time        // when it was asked to end
 	stopped bool             // a signal asked
-	doubts  int              // why the claim is in doubt
+	doubts  int              // how many there are about the claim
 	frozen  bool             // everything is held still
 	kill    <-chan time.Time // fires when everything is to be killed
 	late    <-chan time.Time // fires when what was killed should have ended
