@@ -139,7 +139,7 @@ func TestNotionFallsSilent(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		held, open := w.add("held", nil), w.add("open", nil)
-		w.add("another", nil)
+		w.add("first of all", map[string]any{"priority": option("select", "critical")}) // the two claims are of two tasks
 		n := w.daemon(func(c *config.Config) { c.Sync.Interval = 10 * time.Minute })
 		cl := n.mustClaim("Sandman", held)
 		w.notion.Inject(emulator.Fault{Kind: emulator.Delay, Delay: time.Hour})
