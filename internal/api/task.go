@@ -79,6 +79,7 @@ type Task struct {
 	Code       string    `json:"code,omitempty" doc:"Why a claim could not get it now, as a denial has it, or filtered: it is not what was asked for; absent if it could"`
 	Reason     string    `json:"reason,omitempty" doc:"The same in one line"`
 	Stuck      bool      `json:"stuck,omitempty" doc:"It can never become ready, unless a person changes what it waits for: the reason says what"`
+	Outside    string    `json:"outside,omitempty" doc:"What it lacks of what tasks.only asks for; absent if agents may be offered it"`
 	Unblocks   int       `json:"unblocks,omitempty" doc:"How many unfinished tasks wait for it, directly or not, up to 25: of one priority, the task that unblocks most comes first, then the oldest"`
 	CreatedAt  Time      `json:"created_at,omitzero"`
 	EditedAt   Time      `json:"edited_at,omitzero"`

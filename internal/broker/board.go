@@ -125,7 +125,7 @@ func (bd *board) shown(t task.Task) api.Task {
 	return api.Task{
 		TaskRef: bd.ref(t),
 		Agent:   t.ClaimedBy, ClaimedAt: bd.time(t.ClaimedAt),
-		DependsOn: t.DependsOn, SubItems: t.SubItems, Unblocks: t.Unblocks,
+		DependsOn: t.DependsOn, SubItems: t.SubItems, Unblocks: t.Unblocks, Outside: t.Outside,
 		CreatedAt: bd.time(t.Created), EditedAt: bd.time(t.Edited), Trashed: t.Trashed,
 	}
 }

@@ -37,7 +37,7 @@ func ValidateAgent(name string) error {
 		return fmt.Errorf("an agent's name has %d characters: at most %d are allowed", utf8.RuneCountInString(name), maxAgentName)
 	case strings.ContainsFunc(name, unicode.IsControl):
 		return fmt.Errorf("agent name %q contains a control character", name)
-	case signsUser(name):
+	case SignsUser(name):
 		return fmt.Errorf("%q is no agent's name: what begins with %q signs for a user of the machine; leave that out", name, userPrefix)
 	case strings.TrimSpace(name) != name:
 		return fmt.Errorf("agent name %+q begins or ends with a space", name)
@@ -52,7 +52,8 @@ func ValidateAgent(name string) error {
 // userPrefix begins the signatures of users. No agent's name begins with it.
 const userPrefix = "user "
 
-func signsUser(name string) bool {
+// SignsUser reports whether a signature is that of a user, and not an agent's name.
+func SignsUser(name string) bool {
 	return len(name) >= len(userPrefix) && strings.EqualFold(name[:len(userPrefix)], userPrefix)
 }
 

@@ -30,12 +30,6 @@ func (t Task) number() int64 {
 	return n
 }
 
-// Order returns a text that sorts as Before compares, for a list that is kept in order where Before
-// cannot be called, such as a page in a browser. Unblocks is at most MostUnblocks.
-func (t Task) Order() string {
-	return fmt.Sprintf("%d%02d%015d%019d%s", t.Priority-Critical, MostUnblocks-t.Unblocks, max(0, t.Created.UnixMilli()), t.number(), t.ID)
-}
-
 // Sort sorts tasks into ready order.
 func Sort(tasks []Task) { slices.SortFunc(tasks, Before) }
 

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"dibs/internal/api"
@@ -47,6 +49,8 @@ var (
 		Will: "Offer the task to one agent? Nobody else gets it until that agent has accepted or declined, or the offer has run out."}
 	approve = action{Verb: "approve", Name: "Approve", To: task.Completed, Status: task.Completed, Say: whyLabel, Done: "The task is completed.",
 		Will: "Set the task to COMPLETED? What waits for it may then be claimed."}
+	giveBack = action{Verb: "return", Name: "Return", To: task.Open, Say: "What is to be done otherwise", Must: true, Long: true, Done: "The task was returned.",
+		Will: "Return the task to %s? It is the first that this agent is offered, with your remarks."}
 	reopen = action{Verb: "reopen", Name: "Reopen", To: task.Open, Say: whyLabel, Done: "The task is open again.",
 		Will: "Put the task back to OPEN, for anybody to claim?"}
 	block = action{Verb: "block", Name: "Block", To: task.Blocked, Status: task.Blocked, Say: whyLabel, Done: "The task is blocked.",
@@ -54,7 +58,7 @@ var (
 	cancel = action{Verb: "cancel", Name: "Cancel the task", To: task.Cancelled, Status: task.Cancelled, Say: whyLabel, Strong: true, Done: "The task was cancelled.",
 		Will: "Set the task to CANCELLED? No agent gets it, and what waits for it waits on."}
 
-	actions = []action{release, accept, decline, answer, approve, offer, remark, reopen, block, cancel}
+	actions = []action{release, accept, decline, answer, approve, giveBack, offer, remark, reopen, block, cancel}
 )
 
 // whyLabel is the label of a field for a reason.
@@ -68,46 +72,57 @@ func actionOf(verb string) (action, bool) {
 	return actions[i], true
 }
 
-// actions returns the actions possible on a task. What an agent holds can only be released. A task
-// cannot get a status that the board does without.
-func (b *Board) actions(t api.Task) []action {
-	if b.ReadOnly || t.Trashed {
+// actions returns the actions possible on a task, the first of which is what its state asks for. What
+// an agent holds can only be released. A task cannot get a status that the board does without.
+func (b *Board) actions(c card) []action {
+	if b.ReadOnly || c.Trashed {
 		return nil
 	}
-	return slices.DeleteFunc(actionsOn(t), func(a action) bool { return a.Status != "" && !b.state.has(a.Status) })
+	return slices.DeleteFunc(actionsOn(c), func(a action) bool { return a.Status != "" && !b.state.has(a.Status) })
 }
 
-func actionsOn(t api.Task) []action {
+// primary is the first of them; it has no verb if there is none.
+func (b *Board) primary(c card) action {
+	if all := b.actions(c); len(all) > 0 {
+		return all[0]
+	}
+	return action{}
+}
+
+func actionsOn(c card) []action {
 	switch {
-	case t.ClaimID != "":
+	case c.Claim != "":
 		return []action{release, remark}
-	case t.Offer != nil:
+	case c.OfferedTo != "":
 		return []action{accept, decline, remark}
 	}
-	switch t.Status {
+	switch c.Status {
 	case task.Open:
-		if t.AssignedTo != "" {
-			return []action{remark, block, cancel}
+		if c.Assigned {
+			return []action{block, remark, cancel}
 		}
 		return []action{offer, remark, block, cancel}
 	case task.InProgress:
-		if t.Agent == "" && t.AssignedTo == "" {
-			return []action{remark, reopen, block, cancel}
+		if c.Agent == "" {
+			return []action{reopen, remark, block, cancel}
 		}
 	case task.Blocked:
-		return []action{answer, remark, reopen, cancel}
+		if c.Asks || c.ByAgent {
+			return []action{answer, reopen, remark, cancel}
+		}
+		return []action{reopen, answer, remark, cancel}
 	case task.Review:
-		return []action{approve, remark, reopen, cancel}
+		return []action{approve, giveBack, remark, cancel}
 	case task.Failed:
-		return []action{answer, remark, reopen, block, cancel}
+		return []action{answer, reopen, remark, block, cancel}
 	case task.Completed, task.Cancelled:
-		return []action{remark, reopen}
+		return []action{reopen, remark}
 	}
 	return []action{remark}
 }
 
-func (b *Board) possible(t api.Task, a action) bool {
-	return slices.ContainsFunc(b.actions(t), func(other action) bool { return other.Verb == a.Verb })
+func (b *Board) possible(c card, a action) bool {
+	return slices.ContainsFunc(b.actions(c), func(other action) bool { return other.Verb == a.Verb })
 }
 
 // question is a form that asks for confirmation.
@@ -117,7 +132,7 @@ type question struct {
 	Text    string
 	Key     string // the idempotency key of the request
 	Seen    shown
-	Differs []difference // what is otherwise than in the form that was sent
+	Differs []difference // what is otherwise than in the form that was opened, or sent
 	Since   []event      // what happened to the task since then
 	Agents  []string     // the agents to choose from
 	Said    string       // the text, if the form is shown again
@@ -127,37 +142,46 @@ type question struct {
 	Instead []action     // what can be done, if there is no form
 }
 
-// confirm asks for confirmation of an action, or of that by which a card gets into a column.
-func (b *Board) confirm(w http.ResponseWriter, r *http.Request) {
-	a, known := actionOf(r.PathValue("action"))
-	to := task.Status(r.URL.Query().Get("to"))
-	moved := r.PathValue("action") == "move" && slices.Contains(task.AllStatuses(), to)
+// confirmPage asks for confirmation, as a page of its own.
+func (b *Board) confirmPage(w http.ResponseWriter, r *http.Request) {
+	v, err := b.asked(r.Context(), r.PathValue("id"), r.PathValue("action"), r.URL.Query())
+	b.answer(w, r, http.StatusOK, v, err)
+}
+
+// asked asks for confirmation of an action, or of that by which a card gets into a column.
+func (b *Board) asked(ctx context.Context, id, verb string, q url.Values) (view, error) {
+	a, known := actionOf(verb)
+	to := task.Status(q.Get("to"))
+	moved := verb == "move" && slices.Contains(task.AllStatuses(), to)
 	if !known && !moved {
-		b.say(w, http.StatusNotFound, "There is no such thing to do", "What can be done to a task is on its page.")
-		return
+		return view{}, &missing{"There is no such thing to do", "What can be done to a task is on its page."}
 	}
-	t, ok := b.taskOf(w, r)
-	if !ok {
-		return
+	t, err := b.find(ctx, id)
+	if err != nil {
+		return view{Title: "Task"}, err
 	}
 	if moved {
-		can := b.actions(t)
-		i := slices.IndexFunc(can, func(a action) bool { return a.To == to })
-		if i < 0 {
-			a = action{Verb: "move", Name: "Move to " + b.state.current().called(columnOf(string(to))).Name, To: to}
-		} else {
+		can := b.actions(cardOf(t))
+		if i := slices.IndexFunc(can, func(a action) bool { return a.To == to }); i >= 0 {
 			a = can[i]
+		} else {
+			a = action{Verb: "move", Name: "Move to " + b.state.current().word(columnOf(string(to))), To: to}
 		}
 	}
-	b.ask(w, r, http.StatusOK, t, question{action: a})
+	form := question{action: a}
+	if was := q.Get("was"); was != "" { // an open page asks what is otherwise by now
+		form.Seen = parseShown(was)
+		form.Differs, form.Since = form.Seen.differences(t), b.since(t.ID, form.Seen.At)
+	}
+	return b.ask(ctx, t, form), nil
 }
 
 // ask shows a question, or why the action is not possible.
-func (b *Board) ask(w http.ResponseWriter, r *http.Request, status int, t api.Task, q question) {
+func (b *Board) ask(ctx context.Context, t api.Task, q question) view {
 	g := b.state.current()
-	q.Task, q.Key, q.Seen = cardOf(t), cmp.Or(q.Key, rand.Text()), shownOf(t)
-	if !b.possible(t, q.action) {
-		q.Refused, q.Instead = refusal(t, q), b.actions(t)
+	q.Task, q.Key, q.Seen = cardOf(t), cmp.Or(q.Key, newKey()), shownOf(t)
+	if !b.possible(q.Task, q.action) {
+		q.Refused, q.Instead = refusal(t, q), b.actions(q.Task)
 	}
 	q.Text = q.Will
 	if strings.Contains(q.Will, "%s") {
@@ -167,9 +191,9 @@ func (b *Board) ask(w http.ResponseWriter, r *http.Request, status int, t api.Ta
 		q.Text = strings.ReplaceAll(q.Text, string(s), text(cmp.Or(g.words[s], string(s)), 80))
 	}
 	if q.Hand {
-		q.Agents = b.agentNames(r.Context())
+		q.Agents = b.knownAgents(ctx)
 	}
-	render(w, status, "confirm.html", b.page("task", q.Name, g, q))
+	return view{Name: "task", Title: q.Name + ": " + q.Task.Title, Template: "confirm.html", Body: q}
 }
 
 // refusal says why an action is not possible on a task.
@@ -191,8 +215,8 @@ func refusal(t api.Task, q question) string {
 	return fmt.Sprintf("It is %s now, and that cannot be done.", q.Task.Standing)
 }
 
-// agentNames returns the agents seen lately; none if the daemon does not say.
-func (b *Board) agentNames(ctx context.Context) (names []string) {
+// knownAgents returns the agents seen lately; none if the daemon does not say.
+func (b *Board) knownAgents(ctx context.Context) (names []string) {
 	agents, err := client.Do(ctx, b.Daemon, api.OpListAgents, api.ListAgentsInput{})
 	if err != nil {
 		return nil
@@ -221,15 +245,15 @@ func (b *Board) act(w http.ResponseWriter, r *http.Request) {
 		b.say(w, http.StatusNotFound, "There is no such thing to do", "What can be done to a task is on its page.")
 		return
 	}
-	t, ok := b.taskOf(w, r)
-	if !ok {
+	t, err := b.find(r.Context(), r.PathValue("id"))
+	if err != nil {
+		b.refuse(w, r, view{Name: "task", Title: "Task"}, err)
 		return
 	}
-	if err := r.ParseForm(); err != nil {
-		b.say(w, http.StatusBadRequest, "The form could not be read", "Go back and try again.")
+	if !b.formOf(w, r) {
 		return
 	}
-	q := question{action: a, Said: text(r.PostForm.Get("text"), maxLine), For: text(strings.TrimSpace(r.PostForm.Get("agent")), 80), Key: cmp.Or(keyOf(r), rand.Text())}
+	q := question{action: a, Said: text(r.PostForm.Get("text"), maxLine), For: text(strings.TrimSpace(r.PostForm.Get("agent")), 80), Key: cmp.Or(keyOf(r), newKey())}
 	if to, done := b.finished.of(q.Key); done { // sent twice
 		http.Redirect(w, r, to, http.StatusSeeOther)
 		return
@@ -248,37 +272,29 @@ func (b *Board) act(w http.ResponseWriter, r *http.Request) {
 	if q.Differs = q.Seen.differences(t); len(q.Differs) > 0 {
 		q.Key, q.Since = "", b.since(t.ID, q.Seen.At)
 	}
-	if q.Problem != "" || len(q.Differs) > 0 || !b.possible(t, a) {
-		b.ask(w, r, http.StatusConflict, t, q)
+	if q.Problem != "" || len(q.Differs) > 0 || !b.possible(cardOf(t), a) {
+		b.again(w, r, t.ID, b.ask(r.Context(), t, q), nil)
 		return
 	}
 	if err := b.do(r.Context(), t, &q); err != nil {
 		if gone(r) {
 			return
 		}
-		if now, err := client.Do(r.Context(), b.Daemon, api.OpGetTask, api.GetTaskInput{ID: string(t.ID)}); err == nil {
+		if now, err := b.find(r.Context(), string(t.ID)); err == nil {
 			q.Differs, q.Since, t = q.Seen.differences(now), b.since(t.ID, q.Seen.At), now // to be seen before a new attempt
 		}
 		q.Problem = text(err.Error(), 2*maxLine)
 		if _, refused := errors.AsType[*api.Problem](err); refused {
 			q.Key = "" // else it may have been done: the same key does it once
 		}
-		b.Log.Warn("an action on the board was refused", "action", a.Verb, claim.AttrKey, t.Key, claim.AttrTitle, claim.Brief(t.Title),
-			claim.AttrBy, b.User, claim.AttrTask, t.ID, claim.AttrError, err)
-		b.ask(w, r, http.StatusConflict, t, q)
+		b.again(w, r, t.ID, b.ask(r.Context(), t, q), nil)
 		return
 	}
-	b.Log.Info("done on the board", "action", a.Verb, claim.AttrKey, t.Key, claim.AttrTitle, claim.Brief(t.Title),
-		claim.AttrAgent, cmp.Or(q.For, t.Agent, t.AssignedTo), claim.AttrBy, b.User, claim.AttrTask, t.ID, claim.AttrReason, claim.Brief(q.Said))
-	b.follower.invalidate(t.ID)
-	b.contents.forget(t.ID)
-	to := fmt.Sprintf("/tasks/%s?done=%s", t.ID, a.Verb)
-	if r.PostForm.Get("back") != "" {
-		to = "/?done=" + a.Verb
-	}
-	b.finished.add(q.Key, to)
-	http.Redirect(w, r, to, http.StatusSeeOther)
+	b.finished.add(q.Key, b.done(w, r, t.ID, a.Verb, fmt.Sprintf("/tasks/%s?done=%s", t.ID, a.Verb)))
 }
+
+// newKey returns an idempotency key.
+func newKey() string { return rand.Text() }
 
 // keyOf returns the idempotency key of a form; empty for none.
 func keyOf(r *http.Request) string {
@@ -289,8 +305,22 @@ func keyOf(r *http.Request) string {
 	return key
 }
 
-// do does what q asks for, to the claim, the offer or the status that the person saw.
+// do does what q asks for, to the claim, the offer or the status that the person saw, and logs it.
 func (b *Board) do(ctx context.Context, t api.Task, q *question) error {
+	err := b.request(ctx, t, q)
+	if err != nil {
+		b.Log.Warn("an action on the board was refused", "action", q.Verb, claim.AttrKey, t.Key, claim.AttrTitle, claim.Brief(t.Title),
+			claim.AttrBy, b.User, claim.AttrTask, t.ID, claim.AttrError, err)
+		return err
+	}
+	b.Log.Info("done on the board", "action", q.Verb, claim.AttrKey, t.Key, claim.AttrTitle, claim.Brief(t.Title),
+		claim.AttrAgent, cmp.Or(q.For, t.Agent, t.AssignedTo), claim.AttrBy, b.User, claim.AttrTask, t.ID, claim.AttrReason, claim.Brief(q.Said))
+	b.follower.invalidate(t.ID)
+	b.contents.forget(t.ID)
+	return nil
+}
+
+func (b *Board) request(ctx context.Context, t api.Task, q *question) error {
 	why, holder := b.signed(q.Said), cmp.Or(t.AssignedTo, t.Agent)
 	var err error
 	switch q.Verb {
@@ -315,6 +345,8 @@ func (b *Board) do(ctx context.Context, t api.Task, q *question) error {
 			q.action, q.Said = reopen, "" // the answer is not to be said twice
 			return fmt.Errorf("the answer is on the page, and %w", err)
 		}
+	case "return":
+		_, err = client.Do(ctx, b.Daemon, api.OpReopen, api.ReopenInput{ID: string(t.ID), Key: q.Key, Body: &api.ReopenRequest{Note: why, Was: string(t.Status), Holder: holder}})
 	default: // a change of status
 		_, err = client.Do(ctx, b.Daemon, api.OpReopen, api.ReopenInput{ID: string(t.ID), Key: q.Key, Body: &api.ReopenRequest{Note: why, Was: string(t.Status), Holder: holder, Status: string(q.Status)}})
 	}
@@ -329,35 +361,84 @@ func (b *Board) signed(reason string) string {
 	return fmt.Sprintf("%s (%s on the board)", reason, b.User)
 }
 
-func (b *Board) confirmSweep(w http.ResponseWriter, r *http.Request) {
-	render(w, http.StatusOK, "sweep.html", b.page("health", "Sweep", b.state.current(), question{Key: rand.Text()}))
+// formPage asks for what belongs to no task, as a page of its own.
+func (b *Board) formPage(w http.ResponseWriter, r *http.Request) {
+	v, err := b.form(r.Context(), strings.TrimPrefix(r.URL.Path, "/"), r.URL.Query())
+	b.answer(w, r, http.StatusOK, v, err)
+}
+
+// form returns a form that belongs to no task.
+func (b *Board) form(ctx context.Context, do string, q url.Values) (view, error) {
+	switch do {
+	case "new":
+		return b.draft(ctx, draft{Needs: text(q.Get("after"), maxLine)}), nil
+	case "sweep":
+		return view{Name: "health", Title: "Sweep", Template: "sweep.html", Body: question{Key: newKey()}}, nil
+	case "pause":
+		return view{Name: "health", Title: "Pause", Template: "pause.html", Body: b.knownAgents(ctx)}, nil
+	}
+	return view{}, &missing{"There is no such thing to do", "The board has forms for a new task, a sweep and a pause."}
 }
 
 func (b *Board) sweep(w http.ResponseWriter, r *http.Request) {
 	done, err := client.Do(r.Context(), b.Daemon, api.OpSweep, api.SweepOf(keyOf(r), api.SweepRequest{Note: "swept " + b.signed("")}))
-	if err != nil {
-		b.Log.Warn("an action on the board was refused", "action", "sweep", claim.AttrBy, b.User, claim.AttrError, err)
-		b.refuse(w, r, "health", "Sweep", err)
-		return
+	if b.logged(w, r, "sweep", err, claim.AttrCount, len(done.Swept)) {
+		var swept []card
+		for _, s := range done.Swept {
+			b.follower.invalidate(s.Task)
+			swept = append(swept, card{ID: s.Task, Title: cmp.Or(text(s.Title, maxTitle), "Untitled"), Agent: text(s.Agent, 80)})
+		}
+		v := view{Name: "health", Title: "Sweep", Template: "swept.html", Body: swept}
+		if at := b.back(r); at != nil {
+			b.showList(w, r, http.StatusOK, at, &v)
+			return
+		}
+		b.answer(w, r, http.StatusOK, v, nil)
 	}
-	b.Log.Info("done on the board", "action", "sweep", claim.AttrBy, b.User, claim.AttrCount, len(done.Swept))
-	var swept []card
-	for _, s := range done.Swept {
-		b.follower.invalidate(s.Task)
-		swept = append(swept, card{ID: s.Task, Title: cmp.Or(text(s.Title, maxTitle), "Untitled"), Agent: text(s.Agent, 80)})
-	}
-	render(w, http.StatusOK, "swept.html", b.page("health", "Sweep", b.state.current(), swept))
 }
 
 // sync has the daemon bring its copy of the board up to date.
 func (b *Board) sync(w http.ResponseWriter, r *http.Request) {
-	if _, err := client.Do(r.Context(), b.Daemon, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
-		b.Log.Warn("an action on the board was refused", "action", "sync", claim.AttrBy, b.User, claim.AttrError, err)
-		b.refuse(w, r, "health", "Sync", err)
+	_, err := client.Do(r.Context(), b.Daemon, api.OpSync, api.Keyed("", &api.SyncRequest{}))
+	if b.logged(w, r, "sync", err) {
+		http.Redirect(w, r, "/health", http.StatusSeeOther)
+	}
+}
+
+func (b *Board) pause(w http.ResponseWriter, r *http.Request) {
+	minutes, err := strconv.ParseFloat(cmp.Or(r.FormValue("minutes"), "0"), 64)
+	if err != nil {
+		b.say(w, http.StatusBadRequest, "The form could not be read", "Go back and try again.")
 		return
 	}
-	b.Log.Info("done on the board", "action", "sync", claim.AttrBy, b.User)
-	http.Redirect(w, r, "/health", http.StatusSeeOther)
+	agent := text(strings.TrimSpace(r.FormValue("agent")), 80)
+	done, err := client.Do(r.Context(), b.Daemon, api.OpPause, api.Keyed("", &api.PauseRequest{
+		By: b.User, Agent: agent, ForSeconds: 60 * minutes, Reason: cmp.Or(text(r.FormValue("text"), maxLine), "on the board"),
+	}))
+	if b.logged(w, r, "pause", err, claim.AttrAgent, agent) {
+		b.state.setPauses(done.Pauses)
+		b.done(w, r, "", "pause", "/?done=pause")
+	}
+}
+
+func (b *Board) resume(w http.ResponseWriter, r *http.Request) {
+	done, err := client.Do(r.Context(), b.Daemon, api.OpResume, api.Keyed("", &api.ResumeRequest{Agent: r.FormValue("agent"), By: b.User}))
+	if b.logged(w, r, "resume", err) {
+		b.state.setPauses(done.Pauses)
+		b.done(w, r, "", "resume", "/?done=resume")
+	}
+}
+
+// logged logs what became of an action that belongs to no task, and answers if it was refused: then
+// it returns false.
+func (b *Board) logged(w http.ResponseWriter, r *http.Request, action string, err error, more ...any) bool {
+	if err != nil {
+		b.Log.Warn("an action on the board was refused", "action", action, claim.AttrBy, b.User, claim.AttrError, err)
+		b.refuse(w, r, view{Name: "health", Title: action}, err)
+		return false
+	}
+	b.Log.Info("done on the board", append([]any{"action", action, claim.AttrBy, b.User}, more...)...)
+	return true
 }
 
 // since returns what happened to a task after a moment, as far as the board knows.
@@ -368,28 +449,6 @@ func (b *Board) since(id task.ID, ms int64) (events []event) {
 		}
 	}
 	return events[max(0, len(events)-5):]
-}
-
-func (b *Board) pause(w http.ResponseWriter, r *http.Request) {
-	done, err := client.Do(r.Context(), b.Daemon, api.OpPause, api.Keyed("", &api.PauseRequest{By: b.User, Reason: "on the board"}))
-	b.braked(w, r, "Pause", done, err)
-}
-
-func (b *Board) resume(w http.ResponseWriter, r *http.Request) {
-	done, err := client.Do(r.Context(), b.Daemon, api.OpResume, api.Keyed("", &api.ResumeRequest{Agent: r.FormValue("agent"), By: b.User}))
-	b.braked(w, r, "Resume", done, err)
-}
-
-// braked goes back to the board, which shows what is paused by now.
-func (b *Board) braked(w http.ResponseWriter, r *http.Request, action string, done api.Paused, err error) {
-	if err != nil {
-		b.Log.Warn("an action on the board was refused", "action", action, claim.AttrBy, b.User, claim.AttrError, err)
-		b.refuse(w, r, "health", action, err)
-		return
-	}
-	b.Log.Info("done on the board", "action", action, claim.AttrBy, b.User)
-	b.state.setPauses(done.Pauses)
-	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
 // draft is the form for a new task.
@@ -403,19 +462,14 @@ type draft struct {
 // Priorities are those to choose from.
 func (draft) Priorities() []string { return []string{"critical", "high", "medium", "low"} }
 
-func (b *Board) newPage(w http.ResponseWriter, r *http.Request) {
-	b.draft(w, r, http.StatusOK, draft{Needs: text(r.URL.Query().Get("after"), maxLine)})
-}
-
-func (b *Board) draft(w http.ResponseWriter, r *http.Request, status int, d draft) {
-	d.Key, d.Agents = cmp.Or(d.Key, rand.Text()), b.agentNames(r.Context())
-	render(w, status, "new.html", b.page("task", "New task", b.state.current(), d))
+func (b *Board) draft(ctx context.Context, d draft) view {
+	d.Key, d.Agents = cmp.Or(d.Key, newKey()), b.knownAgents(ctx)
+	return view{Name: "task", Title: "New task", Template: "new.html", Body: d}
 }
 
 // add makes a task. A form that is sent again makes no second one: it keeps its key.
 func (b *Board) add(w http.ResponseWriter, r *http.Request) {
-	if err := r.ParseForm(); err != nil {
-		b.say(w, http.StatusBadRequest, "The form could not be read", "Go back and try again.")
+	if !b.formOf(w, r) {
 		return
 	}
 	key := keyOf(r)
@@ -425,7 +479,7 @@ func (b *Board) add(w http.ResponseWriter, r *http.Request) {
 	}
 	if d.Title == "" {
 		d.Problem = "Nothing was done: a task needs a title."
-		b.draft(w, r, http.StatusConflict, d)
+		b.again(w, r, "", b.draft(r.Context(), d), nil)
 		return
 	}
 	made, err := client.Do(r.Context(), b.Daemon, api.OpAddTask, api.AddInput{Key: key, Body: api.AddRequest{
@@ -438,10 +492,73 @@ func (b *Board) add(w http.ResponseWriter, r *http.Request) {
 		}
 		b.Log.Warn("an action on the board was refused", "action", "add", claim.AttrTitle, claim.Brief(d.Title), claim.AttrBy, b.User, claim.AttrError, err)
 		d.Problem = text(err.Error(), 2*maxLine)
-		b.draft(w, r, http.StatusConflict, d)
+		b.again(w, r, "", b.draft(r.Context(), d), nil)
 		return
 	}
 	b.Log.Info("done on the board", "action", "add", claim.AttrKey, made.Task.Key, claim.AttrTitle, claim.Brief(d.Title), claim.AttrBy, b.User, claim.AttrTask, made.Task.ID)
 	b.follower.invalidate(made.Task.ID)
-	http.Redirect(w, r, fmt.Sprintf("/tasks/%s?done=add", made.Task.ID), http.StatusSeeOther)
+	b.done(w, r, made.Task.ID, "add", fmt.Sprintf("/tasks/%s?done=add", made.Task.ID))
+}
+
+// bulk is a form about several tasks.
+type bulk struct {
+	action
+	Tasks  []question
+	Agents []string
+	For    string
+	Did    bool // it was sent: each task has a Problem, or was done
+	Key    string
+}
+
+// bulkOf is the address of the form.
+func bulkOf(verb string, ids []task.ID) string {
+	q := url.Values{"do": {verb}}
+	for _, id := range ids {
+		q.Add("task", string(id))
+	}
+	return "/bulk?" + q.Encode()
+}
+
+// bulkActions are what can be done to several tasks at once, and maxBulk is to how many.
+var bulkActions = []action{reopen, offer}
+
+const maxBulk = 50
+
+// bulkPage asks whether to do something to several tasks, and does it to those that are as they were
+// shown.
+func (b *Board) bulkPage(w http.ResponseWriter, r *http.Request) {
+	if !b.formOf(w, r) {
+		return
+	}
+	i := slices.IndexFunc(bulkActions, func(a action) bool { return a.Verb == r.Form.Get("do") })
+	ids := r.Form["task"]
+	if i < 0 || len(ids) == 0 || len(ids) > maxBulk {
+		b.say(w, http.StatusBadRequest, "There is nothing to do", fmt.Sprintf("Select 1 to %d tasks on the board, and then what to do with them.", maxBulk))
+		return
+	}
+	form := bulk{action: bulkActions[i], For: text(strings.TrimSpace(r.Form.Get("agent")), 80), Did: r.Method == http.MethodPost && r.Form.Get("key") != "", Key: cmp.Or(keyOf(r), newKey())}
+	if form.Agents = b.knownAgents(r.Context()); form.Did && form.Hand && form.For == "" {
+		b.say(w, http.StatusBadRequest, "Nothing was done", "Say to which agent: go back.")
+		return
+	}
+	for n, id := range ids {
+		t, err := b.find(r.Context(), id)
+		q := question{action: form.action, Task: cardOf(t), Seen: shownOf(t), For: form.For, Said: text(r.Form.Get("text"), maxLine), Key: fmt.Sprintf("%s-%s", form.Key, id)}
+		switch seen := r.PostForm["seen"]; {
+		case err != nil:
+			q.Task = card{Title: text(id, 80)}
+			q.Problem = text(err.Error(), 2*maxLine)
+		case !b.possible(q.Task, form.action):
+			q.Problem = refusal(t, q)
+		case !form.Did:
+		case n >= len(seen) || len(parseShown(seen[n]).differences(t)) > 0:
+			q.Problem = "Somebody changed it since: look at it first."
+		default:
+			if err := b.do(r.Context(), t, &q); err != nil {
+				q.Problem = text(err.Error(), 2*maxLine)
+			}
+		}
+		form.Tasks = append(form.Tasks, q)
+	}
+	b.answer(w, r, http.StatusOK, view{Name: "tasks", Title: form.Name, Template: "bulk.html", Body: form}, nil)
 }

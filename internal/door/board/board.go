@@ -2,9 +2,11 @@
 // why, what just happened, and how it goes. It is a client of the daemon like any other, stores
 // nothing, and asks only the daemon.
 //
-// One loop follows the daemon (follow.go) and keeps the state that pages show (state.go).
-// html/template writes the pages; the modules in static only keep an open page up to date. Only
-// browsers with the cookie of a one-time link get in (frame.go).
+// One loop follows the daemon (follow.go) and keeps the state that pages show (state.go). An address
+// says all that a page shows: a list, and what is beside it (frame.go). html/template writes it; an
+// open page is told that something has changed (live.go), and the module in static has the browser
+// read its address again and change what is otherwise. Only browsers with the cookie of a one-time
+// link get in (frame.go).
 package board
 
 import (
@@ -14,6 +16,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,10 +33,14 @@ func New(o Options) *Board {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	b := &Board{
-		Options: o, state: newState(rand.Text()[:8], o.ReadOnly), sessions: newSessions(), static: staticFiles(),
+		Options: o, state: newState(rand.Text()[:8]), sessions: newSessions(), static: staticFiles(),
 		streams: make(chan struct{}, maxStreams), entered: make(chan struct{}, 1), stopped: make(chan struct{}),
-		contents: contents{daemon: o.Daemon, known: make(map[task.ID]content)},
 	}
+	b.contents = contents{daemon: o.Daemon, told: b.state.touched, known: make(map[task.ID]content), reading: make(map[task.ID]bool)}
+	b.lists = map[string]writer{
+		"/": b.now, "/tasks": b.tasks, "/list": b.list, "/agents": b.agents, "/activity": b.activity, "/insights": b.insights, "/health": b.health, "/search": b.search,
+	}
+	b.beside = b.besides
 	b.follower = newFollower(b.Daemon, b.state)
 	b.attended.daemon = b.Daemon
 	return b
@@ -81,35 +89,36 @@ func (b *Board) Handler() http.Handler {
 	mux.HandleFunc("GET "+enterPath, b.enter)
 
 	inside := http.NewServeMux()
-	inside.HandleFunc("GET /{$}", b.nowPage)
-	inside.HandleFunc("GET /tasks", b.tasksPage)
-	inside.HandleFunc("GET /list", b.listPage)
-	inside.HandleFunc("GET /agents", b.agentsPage)
-	inside.HandleFunc("GET /events", b.eventsPage)
-	inside.HandleFunc("GET /timeline", b.timelinePage)
+	for path := range b.lists {
+		inside.HandleFunc("GET "+strings.TrimSuffix(path, "/")+map[bool]string{true: "/{$}"}[path == "/"], b.listPage)
+	}
+	for former, path := range map[string]string{"/events": "/activity", "/timeline": "/activity", "/charts": "/insights", "/report": "/insights"} {
+		inside.HandleFunc("GET "+former, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, (&url.URL{Path: path, RawQuery: r.URL.RawQuery}).String(), http.StatusMovedPermanently)
+		})
+	}
 	inside.HandleFunc("GET /story/{id}", b.storyPage)
-	inside.HandleFunc("GET /charts", b.chartsPage)
-	inside.HandleFunc("GET /charts.csv", b.chartCSV)
-	inside.HandleFunc("GET /report", b.reportPage)
+	inside.HandleFunc("GET /insights.csv", b.chartCSV)
 	inside.HandleFunc("GET /report.csv", b.reportCSV)
-	inside.HandleFunc("GET /health", b.healthPage)
 	inside.HandleFunc("GET /tasks/{id}", b.taskPage)
 	inside.HandleFunc("GET /tasks/{id}/page", b.contentPage)
-	inside.HandleFunc("GET /board.json", b.snapshot)
 	inside.HandleFunc("GET /live", b.live)
 	if !b.ReadOnly {
-		inside.HandleFunc("GET /tasks/{id}/{action}", b.confirm)
+		inside.HandleFunc("GET /tasks/{id}/{action}", b.confirmPage)
 		inside.HandleFunc("POST /tasks/{id}/{action}", b.act)
-		inside.HandleFunc("GET /new", b.newPage)
+		for _, form := range []string{"/new", "/sweep", "/pause"} {
+			inside.HandleFunc("GET "+form, b.formPage)
+		}
+		inside.HandleFunc("GET /bulk", b.bulkPage)
+		inside.HandleFunc("POST /bulk", b.bulkPage)
 		inside.HandleFunc("POST /new", b.add)
-		inside.HandleFunc("GET /sweep", b.confirmSweep)
 		inside.HandleFunc("POST /sweep", b.sweep)
 		inside.HandleFunc("POST /pause", b.pause)
 		inside.HandleFunc("POST /resume", b.resume)
 		inside.HandleFunc("POST /sync", b.sync)
 	}
 	inside.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		b.say(w, http.StatusNotFound, "There is no such page here", "The board has pages for what is now, tasks, agents, events, the timeline, how it goes, and health; this is none of them.")
+		b.say(w, http.StatusNotFound, "There is no such page here", "The board has pages for now, the board, agents, activity, insights and health; this is none of them.")
 	})
 	mux.Handle("/", b.admitted(patient(inside)))
 	return b.checked(mux)
@@ -117,3 +126,17 @@ func (b *Board) Handler() http.Handler {
 
 // Follow keeps the board's state up to date until ctx ends.
 func (b *Board) Follow(ctx context.Context) { b.follower.follow(ctx) }
+
+// besides returns what an address asks for beside a list: a task, or a form.
+func (b *Board) besides(ctx context.Context, q url.Values) (view, error) {
+	id, do := q.Get("task"), q.Get("do")
+	switch {
+	case id != "" && do == "":
+		return b.task(ctx, id, q)
+	case b.ReadOnly:
+		return view{}, &missing{"There is nothing to do here", "This board is for reading only."}
+	case id != "":
+		return b.asked(ctx, id, do, q)
+	}
+	return b.form(ctx, do, q)
+}

@@ -38,15 +38,14 @@ func TestCardsMove(t *testing.T) {
 	m.sync()
 	c := newChrome(t)
 	c.openTasks(m)
+	c.visit("/tasks?open=COMPLETED&open=CANCELLED")
 	in := func(title, status string) { t.Helper(); c.until(columnOf(title) + fmt.Sprintf(" === %q", status)) }
 	in("Sew a button on", "OPEN")
 
 	held := m.claim("Sandman", first)
 	in("Sew a button on", "IN_PROGRESS")
 	c.until(`document.querySelector('.card .agent').textContent === 'Sandman'`)
-	c.until(`/^(30|29) min left$/.test(document.querySelector('.card .left').textContent)`)
-	c.until(`document.querySelector('.card progress').value > 0.9 * document.querySelector('.card progress').max`)
-	c.until(`document.querySelector('[data-vital=held]').textContent === '1'`)
+	c.until(`/^(< 1|1) min · until \d\d:\d\d$/.test(document.querySelector('.card .until').textContent)`)
 	do(m, api.OpComplete, api.On(string(held.ID), "", api.CompleteRequest{Summary: "It holds."}))
 	in("Sew a button on", "COMPLETED")
 	// A claim is lost, to a person.
@@ -54,18 +53,14 @@ func TestCardsMove(t *testing.T) {
 	in("Mend the fence", "IN_PROGRESS")
 	testkit.Must(t, m.notion.EditPage(second, status("CANCELLED")))
 	in("Mend the fence", "CANCELLED")
-	c.until(`document.querySelector('#rail').innerText.includes('claim lost')`)
 	// The daemon is killed, and nobody is told that all is well.
 	m.kill()
 	c.until(`!document.querySelector('#trouble').hidden && /^The daemon does not answer since \d\d:\d\d: trying again/.test(document.querySelector('#trouble').textContent)`)
-	c.until(`document.querySelector('#link').textContent === 'down'`)
 	in("Mend the fence", "CANCELLED") // what was known is still shown
 	m.add("Paint the gate", nil)
 	m.serve()
-	c.until(`document.querySelector('#trouble').hidden && document.querySelector('#link').textContent === 'live'`)
+	c.until(`document.querySelector('#trouble').hidden`)
 	in("Paint the gate", "OPEN")
-	n := eval[int](c, `document.querySelectorAll('#rail li').length`)
-	testkit.Check(t, n >= 5, "%d events are shown after the daemon came back", n)
 	c.calm()
 }
 
@@ -101,14 +96,14 @@ func TestActions(t *testing.T) {
 	} {
 		c.until(columnOf(act.title))
 		c.press(fmt.Sprintf(`.card .title[href="/tasks/%s"]`, ids[act.title]))
-		c.until(fmt.Sprintf(`document.querySelector('#pane:not([hidden]) h1')?.textContent === %q`, act.title))
+		c.until(fmt.Sprintf(`document.querySelector('#pane h1')?.textContent === %q`, act.title))
 		c.press(fmt.Sprintf(`#pane a[href$="/%s"]`, act.verb))
-		c.until(`document.querySelector('#pane form')`)
+		c.until(`document.querySelector('#pane .question')`)
 		testkit.Says(t, "asked to confirm, the board says", eval[string](c, `document.querySelector("#pane").innerText`), act.asked, "logged as done by maria")
 		if act.verb == "release" {
 			c.do(chromedp.SetValue(`#pane input[name=text]`, "It is needed elsewhere", chromedp.ByQuery))
 		}
-		c.press(`#pane form button`)
+		c.press(`#pane .question button`)
 		c.until(fmt.Sprintf(`document.querySelector('#pane .done')?.textContent === %q`, act.done))
 		c.press(`#pane .close`)
 		testkit.Check(t, m.log.has("action="+act.verb+" key=") && m.log.has("by=maria"),
@@ -120,14 +115,14 @@ func TestActions(t *testing.T) {
 	c.until(columnOf("Oil the hinges") + ` === 'IN_PROGRESS'`)
 
 	c.visit("/health")
-	c.until(`document.querySelector('#link')?.textContent === 'live'`)
+	c.until(`document.documentElement.dataset.link === 'live'`)
 	for _, want := range []string{"Water the plants", "No claim was stale."} {
 		c.press(`a[href="/sweep"]`)
-		c.until(`document.querySelector('#pane form')`)
-		c.press(`#pane form button`)
+		c.until(`document.querySelector('#pane .question')`)
+		c.press(`#pane .question button`)
 		c.until(fmt.Sprintf(`document.querySelector("#pane").innerText.includes(%q)`, want))
 		c.press(`#pane [data-close]`)
-		c.until(`!document.querySelector('#pane:not([hidden])')`)
+		c.until(`!document.querySelector('#pane')`)
 	}
 
 	record := do(m, api.OpLog, api.LogInput{})
@@ -193,11 +188,11 @@ func TestHostileTexts(t *testing.T) {
 		testkit.Check(t, strings.Contains(strings.Join(titles, "\n"), strings.Join(strings.Fields(text), " ")),
 			"no card has the title %q", text)
 	}
-	paths := []string{"/", "/tasks?group=agent", "/events", "/list?status=OPEN", "/health", "/tasks?q=" + "%3Cimg%20src%3Dx%20onerror%3D%22window.hit%3D1%22%3E"}
+	paths := []string{"/", "/tasks?group=agent", "/activity", "/list?status=OPEN", "/health", "/tasks?q=" + "%3Cimg%20src%3Dx%20onerror%3D%22window.hit%3D1%22%3E"}
 	paths = append(paths, eval[[]string](c, `[...document.querySelectorAll('.card .title')].map((a) => a.getAttribute('href'))`)...)
 	for _, path := range paths {
 		c.visit(path)
-		c.until(`document.querySelector('#link')?.textContent === 'live'`)
+		c.until(`document.documentElement.dataset.link === 'live'`)
 		if eval[bool](c, `'hit' in window || document.querySelectorAll('main img, main script, main [onload], main [onclick], a[href^="javascript"]').length > 0`) {
 			t.Errorf("%s: what somebody wrote became markup", path)
 		}
@@ -215,15 +210,15 @@ func TestWithoutScript(t *testing.T) {
 	c.until(`location.pathname === '/'`) // the link's own page goes on to it
 	m.until("the lists", func() bool {
 		c.visit("/tasks") // nothing else brings such a page up to date
-		return eval[int](c, `document.querySelectorAll('.card').length`) > 50
+		return eval[int](c, `document.querySelectorAll('.card').length`) > 25
 	})
 	n := eval[int](c, `document.querySelectorAll('.column[data-status=OPEN] .card').length`)
-	testkit.Check(t, n == 50, "the first page has %d open tasks, want 50", n)
+	testkit.Check(t, n >= 25, "the first page has %d open tasks, want 25 or more", n)
 	more := eval[string](c, `document.querySelector('.column[data-status=OPEN] .more a').getAttribute('href')`)
 	c.visit(more)
 	n = eval[int](c, `document.querySelectorAll('.card').length`)
 	testkit.Check(t, n == 200, "the second page has %d open tasks, want 200", n)
-	for _, path := range []string{"/", "/events", "/health"} {
+	for _, path := range []string{"/", "/activity", "/health"} {
 		c.visit(path)
 		testkit.Check(t, !eval[bool](c, `document.querySelector('h1') === null`), "%s shows nothing", path)
 	}
@@ -237,30 +232,42 @@ func TestKeyboard(t *testing.T) {
 	c.openTasks(m)
 	c.until(`document.querySelectorAll('.card').length > 5`)
 	focus := func() string { return eval[string](c, `document.activeElement.textContent`) }
-	posinset := `Number(document.activeElement.closest('li')?.getAttribute('aria-posinset'))`
-	c.do(chromedp.Focus(`.column[data-status=OPEN] .scroll`, chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowDown))
-	c.until(posinset + ` === 1`)
-	for range 40 {
+	at := `[...document.activeElement.closest('.column')?.querySelectorAll('.card .title') ?? []].indexOf(document.activeElement)`
+	c.do(chromedp.KeyEvent(kb.ArrowDown)) // from anywhere: the first
+	c.until(at + ` === 0`)
+	for range 20 {
 		c.do(chromedp.KeyEvent(kb.ArrowDown))
 	}
-	c.until(posinset + ` === 41`)
+	c.until(at + ` === 20`)
 	if !eval[bool](c, `(() => { const a = document.activeElement.getBoundingClientRect(); return a.top >= 0 && a.bottom <= innerHeight; })()`) {
 		t.Error("the card with the focus is out of sight")
 	}
 	c.do(chromedp.KeyEvent(kb.End))
-	c.until(posinset + ` === Number(document.activeElement.closest('li').getAttribute('aria-setsize'))`)
+	c.until(`document.activeElement.closest('.card') === [...document.querySelectorAll('.column[data-status=OPEN] .card')].filter((e) => e.checkVisibility()).at(-1)`)
 	c.do(chromedp.KeyEvent(kb.Home))
-	c.until(posinset + ` === 1`)
+	c.until(at + ` === 0`)
 	c.do(chromedp.KeyEvent(kb.ArrowRight))
 	c.until(`document.activeElement.closest('.column')?.dataset.status === 'IN_PROGRESS'`)
 	title := focus()
 	c.do(chromedp.KeyEvent(kb.Enter))
-	c.until(fmt.Sprintf(`document.querySelector('#pane:not([hidden]) h1')?.textContent === %q`, title))
-	// Meanwhile the card that opened it is drawn anew.
-	c.do(chromedp.Evaluate(`document.querySelectorAll('.columns .title').forEach((a) => a.replaceWith(a.cloneNode(true)))`, nil))
+	c.until(fmt.Sprintf(`document.querySelector('#pane h1')?.textContent === %q`, title))
+	c.until(fmt.Sprintf(`document.querySelector('.card.on .title')?.textContent === %q`, title))
+	// J goes on to the next one, K back.
+	c.do(chromedp.KeyEvent("j"))
+	c.until(fmt.Sprintf(`document.querySelector('#pane h1')?.textContent !== %q`, title))
+	c.do(chromedp.KeyEvent("k"))
+	c.until(fmt.Sprintf(`document.querySelector('#pane h1')?.textContent === %q`, title))
 	c.do(chromedp.KeyEvent(kb.Escape))
-	c.until(`!document.querySelector('#pane:not([hidden])')`)
+	c.until(`!document.querySelector('#pane')`)
 	c.until(fmt.Sprintf(`document.activeElement.textContent === %q`, title)) // back where it was
+	c.do(chromedp.KeyEvent("?"))
+	c.until(`document.querySelector('#keys').open`)
+	c.do(chromedp.KeyEvent(kb.Escape))
+	c.until(`!document.querySelector('#keys').open`)
+	c.do(chromedp.KeyEvent("n"))
+	c.until(`document.querySelector('#pane [name=title]') === document.activeElement`)
+	c.do(chromedp.KeyEvent(kb.Escape))
+	c.until(`!document.querySelector('#pane')`)
 	c.do(chromedp.KeyEvent("/"))
 	c.until(`document.activeElement.id === 'words'`)
 	// A simulated key is a key and a character, apart: a real one that leads here writes nothing.
@@ -293,6 +300,7 @@ func TestPane(t *testing.T) {
 	if eval[bool](c, `'hit' in window || document.querySelector('#pane img, #pane script, #pane b, #pane a[href^="javascript"]') !== null`) {
 		t.Error("what somebody wrote became markup that loads or runs something")
 	}
+	c.do(chromedp.Evaluate(`document.querySelector('#pane #graph').open = true`, nil))
 	text := eval[string](c, `document.querySelector('#pane').innerText`)
 	testkit.Says(t, "the pane", text, "Heat", "steam", "<b>Which</b> iron?", "Oracle", "onerror", "Sew a button on", "Wear it")
 	n := eval[int](c, `document.querySelectorAll('#pane .deps a').length * 10 + document.querySelectorAll('#pane .deps path').length`)
@@ -306,22 +314,22 @@ func TestPane(t *testing.T) {
 	c.do(chromedp.Evaluate(`history.back()`, nil))
 	c.until(`document.querySelector('#pane h1').textContent === 'Iron the shirt'`)
 	c.do(chromedp.Reload())
-	c.until(`document.querySelector('#pane:not([hidden]) h1')?.textContent === 'Iron the shirt'`)
+	c.until(`document.querySelector('#pane h1')?.textContent === 'Iron the shirt'`)
 	// It is live.
 	m.claim("Sandman", first)
 	c.press(fmt.Sprintf(`#pane .deps a[href="/tasks/%s"]`, first))
-	c.until(`document.querySelector('#pane h1').textContent === 'Sew a button on' && document.querySelector('#pane .facts .agent')?.textContent === 'Sandman'`)
+	c.until(`document.querySelector('#pane h1').textContent === 'Sew a button on' && document.querySelector('#pane .who .agent')?.textContent === 'Sandman'`)
 	held := do(m, api.OpGetTask, api.GetTaskInput{ID: first})
 	do(m, api.OpComplete, api.On(string(held.ClaimID), "", api.CompleteRequest{Summary: "It holds."}))
-	c.until(`document.querySelector('#pane .history').innerText.includes('It holds.')`)
+	c.until(`document.querySelector('#pane .story').innerText.includes('It holds.')`)
 	c.do(chromedp.KeyEvent(kb.Escape))
-	c.until(`document.querySelector('#pane').hidden && !location.search.includes('task=')`)
+	c.until(`!document.querySelector('#pane') && !location.search.includes('task=')`)
 	c.calm()
 	// On a narrow screen it is a page of its own.
 	c.size(390, 800, "dark")
 	c.press(fmt.Sprintf(`.card .title[href="/tasks/%s"]`, last))
 	c.until(fmt.Sprintf(`location.pathname === '/tasks/%s' && document.querySelector('main h1')?.textContent === 'Wear it'`, last))
-	c.until(`document.querySelector('main .said:not([data-load])')`)
+	c.until(`document.querySelector('main .said:not(:has([data-load]))')`)
 	c.calm()
 }
 
@@ -392,13 +400,14 @@ func TestAccessible(t *testing.T) {
 	busy(m)
 	c := newChrome(t)
 	c.openTasks(m)
-	c.until(`document.querySelectorAll('.card').length > 5`)
+	c.visit("/tasks?open=COMPLETED")
+	c.until(`document.querySelectorAll('.card').length > 5 && document.querySelector('.column[data-status=COMPLETED] .title')`)
 	detail := eval[string](c, `document.querySelector('.column[data-status=COMPLETED] .title').getAttribute('href')`)
 	held := eval[string](c, `document.querySelector('.column[data-status=IN_PROGRESS] .card:last-child .title').getAttribute('href')`)
-	waits := eval[string](c, `document.querySelector('.column[data-status=OPEN] .card.waits .title').getAttribute('href')`)
+	waits := eval[string](c, `document.querySelector('.column[data-status=OPEN] #p-OPEN-Waits .title, .column[data-status=OPEN] .card .title').getAttribute('href')`)
 	c.do(page.SetBypassCSP(true)) // for the checker, whose code is no module of the board's
-	drawn := []string{"/", "/tasks?group=agent&open=COMPLETED", "/events", "/tasks?task=" + strings.TrimPrefix(held, "/tasks/"), "/nowhere"}
-	written := []string{"/agents", "/timeline", "/charts", "/report", "/health", detail, "/story" + detail[len("/tasks"):], held + "/release", held + "/move?to=BLOCKED", waits, waits + "/page", "/new", "/sweep", "/list?status=OPEN"}
+	drawn := []string{"/", "/tasks?group=agent&open=COMPLETED", "/activity", "/tasks?task=" + strings.TrimPrefix(held, "/tasks/"), "/nowhere"}
+	written := []string{"/agents", "/insights", "/health", detail, "/story" + detail[len("/tasks"):], held + "/release", held + "/move?to=BLOCKED", waits, waits + "/page", "/new", "/sweep", "/pause", "/search?q=the", "/bulk?do=offer&task=" + strings.TrimPrefix(waits, "/tasks/"), "/list?status=OPEN"}
 	if testkit.InFull() {
 		drawn, written = append(drawn, written...), nil
 	}
@@ -409,10 +418,10 @@ func TestAccessible(t *testing.T) {
 		}
 		c.visit(path)
 		if path != "/nowhere" {
-			c.until(`document.querySelector('#link')?.textContent === 'live'`)
+			c.until(`document.documentElement.dataset.link === 'live'`)
 		}
 		if beside {
-			c.until(`document.querySelector('#pane:not([hidden]) .said:not([data-load])')`)
+			c.until(`document.querySelector('#pane .said:not(:has([data-load]))')`)
 		}
 		c.do(chromedp.Evaluate(checker, nil))
 		c.fits(path, func(string) string {
@@ -438,12 +447,11 @@ func (c *chrome) put(path string) {
 	c.t.Helper()
 	mode := eval[string](c, fmt.Sprintf(`(async () => {
 		const page = new DOMParser().parseFromString(await (await fetch(%q)).text(), 'text/html');
-		page.body.classList.add('scripted');
 		document.documentElement.replaceWith(document.adoptNode(page.documentElement));
 		await Promise.all([...document.querySelectorAll('link[rel=stylesheet]')].map((l) => l.sheet || new Promise((done) => { l.onload = l.onerror = done; })));
 		return page.compatMode + ' ' + document.compatMode + ' ' + document.styleSheets.length;
 	})()`, path))
-	testkit.Require(c.t, mode == "CSS1Compat CSS1Compat 2", "%s is shown in the modes, and with the style sheets, %s", path, mode)
+	testkit.Require(c.t, mode == "CSS1Compat CSS1Compat 1", "%s is shown in the modes, and with the style sheets, %s", path, mode)
 }
 
 // fits looks at a page in windows of all sizes; in says at which part of it axe looks.
@@ -629,7 +637,7 @@ func (c *chrome) until(expression string) {
 func (c *chrome) open(m *mesh) {
 	c.t.Helper()
 	c.do(chromedp.Navigate(m.link))
-	c.until(`location.pathname === '/' && document.querySelector('#link')?.textContent === 'live'`)
+	c.until(`location.pathname === '/' && document.documentElement.dataset.link === 'live'`)
 }
 
 // openTasks opens the board, and goes to its page of tasks.
@@ -637,7 +645,7 @@ func (c *chrome) openTasks(m *mesh) {
 	c.t.Helper()
 	c.open(m)
 	c.visit("/tasks")
-	c.until(`document.querySelector('#link')?.textContent === 'live'`)
+	c.until(`document.documentElement.dataset.link === 'live'`)
 }
 
 // visit goes to another page of the board.

@@ -21,43 +21,44 @@ import (
 // card is a task as a page shows it. Cards can be compared: equal cards look equal. Moments are in
 // milliseconds since 1970, by this machine's clock; zero is none.
 type card struct {
-	ID       task.ID     `json:"id"`
-	Key      string      `json:"key,omitempty"`
-	Title    string      `json:"title"`
-	URL      string      `json:"url,omitempty"`
-	Status   task.Status `json:"status"`
-	Priority string      `json:"priority,omitempty"` // empty for none
-	Word     string      `json:"word,omitempty"`     // what the board calls the priority; empty for none
-	Standing string      `json:"-"`                  // what the board calls the status
-	Ready    bool        `json:"ready,omitempty"`
+	ID       task.ID
+	Key      string
+	Title    string
+	URL      string
+	Status   task.Status
+	Priority string // empty for none
+	Word     string // what the board calls the priority; empty for none
+	Standing string // what the board calls the status
+	Ready    bool
+	Outside  bool // it is none of the tasks for agents
+	Trashed  bool
 
-	Column string `json:"column"`           // the key of its column
-	Fields string `json:"fields,omitempty"` // NAME=VALUE in lines, one for each value
-	Made   int64  `json:"made"`
+	Column string // the key of its column
+	Fields string // NAME=VALUE in lines, one for each value
+	Made   int64
+	Edited int64
 
-	Agent string   `json:"agent,omitempty"` // the name on the task
-	Hue   int      `json:"hue,omitempty"`   // of that name, 1 to hues
-	Claim claim.ID `json:"claim,omitempty"` // held through this daemon
-	Began int64    `json:"began,omitempty"` // when the agent got the task, as far as known
-	From  int64    `json:"from,omitempty"`  // when the lease began
-	Until int64    `json:"until,omitempty"` // when the lease ends
+	Agent    string   // the name on the task
+	Assigned bool     // that name has no claim
+	Claim    claim.ID // held through this daemon
+	Began    int64    // when the agent got the task, as far as known
+	From     int64    // when the lease began
+	Until    int64    // when the lease ends
 
-	OfferedBy string `json:"offered_by,omitempty"`
-	OfferedTo string `json:"offered_to,omitempty"`
+	OfferedBy, OfferedTo string
+	Unblocks             int    // how many tasks wait for it
+	Needs                string // the ids of the tasks that come first, with spaces
 
-	Needs  string `json:"-"` // the ids of the tasks that come first, with spaces: cards can be compared
-	Edited int64  `json:"-"`
+	Why      string // why it waits, in one line
+	Progress string // what its agent says of the work
+	Note     string
 
-	Why      string `json:"why,omitempty"`      // why it waits, in one line
-	Progress string `json:"progress,omitempty"` // what its agent says of the work
-	Note     string `json:"note,omitempty"`
-	Rank     string `json:"rank"` // the order of cards in a column
-
-	Stuck bool   `json:"-"` // it can never become ready
-	Asks  bool   `json:"-"` // its agent asked people something: Said
-	Said  string `json:"-"` // what was said last of the task
-	By    string `json:"-"` // who said so
-	Since int64  `json:"-"` // when: since then it is as it is
+	Stuck   bool   // it can never become ready
+	Asks    bool   // its agent asked people something: Said
+	Said    string // what was said last of the task as it is, through dibs
+	By      string // who said so
+	ByAgent bool   // and that is an agent, or dibs
+	Since   int64  // when: since then it is as it is
 }
 
 // The characters of a text that a page shows.
@@ -86,15 +87,14 @@ func milliseconds(t api.Time) int64 {
 func cardOf(t api.Task) card {
 	c := card{
 		ID: t.ID, Key: text(t.Key, 40), Title: cmp.Or(text(t.Title, maxTitle), "Untitled"), URL: markup.Link(t.URL),
-		Status: t.Status, Standing: text(t.StatusName, 80), Priority: t.Priority, Ready: t.Ready,
-		Agent: text(cmp.Or(t.AssignedTo, t.Agent), 80), Claim: t.ClaimID, From: milliseconds(t.ClaimedAt), Until: milliseconds(t.ExpiresAt),
-		Progress: text(t.Progress, maxLine), Note: text(t.Note, maxLine),
+		Status: t.Status, Standing: text(t.StatusName, 80), Priority: t.Priority, Ready: t.Ready, Outside: t.Outside != "", Trashed: t.Trashed,
+		Agent: text(cmp.Or(t.AssignedTo, t.Agent), 80), Assigned: t.AssignedTo != "", Claim: t.ClaimID, From: milliseconds(t.ClaimedAt), Until: milliseconds(t.ExpiresAt),
+		Progress: text(t.Progress, maxLine), Note: text(t.Note, maxLine), Column: columnFor(t), Fields: fieldLines(t.Fields), Stuck: t.Stuck, Unblocks: t.Unblocks,
 	}
 	c.Made, c.Edited, c.Since = milliseconds(t.CreatedAt), milliseconds(t.EditedAt), milliseconds(t.EditedAt)
 	if value, ok := claim.LastSaying(t.Note); ok && value.About(t.Status) {
-		c.Asks, c.Said, c.By, c.Since = value.Asks(), text(value.Why, maxLine), text(value.By, 80), value.At.UnixMilli()
+		c.Asks, c.Said, c.By, c.Since, c.ByAgent = value.Asks(), text(value.Why, maxLine), text(value.By, 80), value.At.UnixMilli(), !task.SignsUser(value.By)
 	}
-	c.Column = columnFor(t)
 	if !columnOf(c.Column).live {
 		c.From, c.Until = 0, 0 // in other columns the claim is history
 	} else if c.From > 0 {
@@ -103,9 +103,8 @@ func cardOf(t api.Task) card {
 			c.Began = at.UnixMilli()
 		}
 	}
-	c.Fields, c.Stuck = fieldLines(t.Fields), t.Stuck
 	if c.Standing == "" {
-		c.Standing = strings.ToLower(strings.ReplaceAll(string(t.Status), "_", " "))
+		c.Standing = columnOf(string(t.Status)).Name
 	}
 	if c.Priority == "none" {
 		c.Priority = ""
@@ -123,8 +122,6 @@ func cardOf(t api.Task) card {
 	for _, id := range slices.Concat(t.DependsOn, t.SubItems) {
 		c.Needs += string(id) + " "
 	}
-	c.Hue = hue(c.Agent)
-	c.Rank = rank(t, c)
 	return c
 }
 
@@ -156,17 +153,26 @@ func fieldLines(fields task.Fields) string {
 	return strings.Join(lines, "\n")
 }
 
-// Chips returns the fields, as a card shows them.
-func (c card) Chips() []string {
-	var chips []string
+// shownChips is how many fields a card shows, each whole.
+const shownChips = 2
+
+// Chips returns the first fields, as a card shows them; More is how many it does not show.
+func (c card) Chips() (chips []string) {
 	for line := range strings.Lines(c.Fields) {
 		chips = append(chips, strings.TrimSuffix(strings.Replace(line, "=", ": ", 1), "\n"))
 	}
-	return chips
+	return chips[:min(shownChips, len(chips))]
+}
+
+func (c card) More() int {
+	if c.Fields == "" {
+		return 0
+	}
+	return max(0, strings.Count(c.Fields, "\n")+1-shownChips)
 }
 
 // matches reports whether a card has all the words in its title, key, agent, priority, note, fields,
-// progress or reason to wait. The modules do the same.
+// progress or reason to wait.
 func (c card) matches(words string) bool {
 	in := strings.ToLower(strings.Join([]string{c.Title, c.Key, c.Agent, c.Priority, c.Word, c.Why, c.Progress, c.Note, c.Fields}, "\n"))
 	for word := range strings.FieldsSeq(strings.ToLower(words)) {
@@ -188,6 +194,22 @@ func (c card) Left(now time.Time) int {
 // Self returns the card, for templates, which cannot name an embedded one.
 func (c card) Self() card { return c }
 
+// want asks for a value of a field.
+type want struct{ Name, Value string }
+
+// beginning is the beginning of a list, and how many it has.
+type beginning[T any] struct {
+	First []T
+	Count int
+}
+
+// More returns how many are not shown.
+func (s beginning[T]) More() int { return s.Count - len(s.First) }
+
+func first[T any](of []T, most int) beginning[T] {
+	return beginning[T]{of[:min(most, len(of))], len(of)}
+}
+
 // column shows the tasks of one status, or of people among those in progress.
 type column struct {
 	Key    string      // in addresses
@@ -203,23 +225,15 @@ type column struct {
 const people = "PEOPLE"
 
 var columns = []column{
-	{Status: task.Open, Name: "Open", Empty: "Nothing is open.", live: true, Always: true},
-	{Status: task.InProgress, Name: "In progress", Empty: "No agent works on anything.", live: true, Always: true},
+	{Key: string(task.Open), Status: task.Open, Name: "Open", Empty: "Nothing is open.", live: true, Always: true},
+	{Key: string(task.InProgress), Status: task.InProgress, Name: "In progress", Empty: "No agent works on anything.", live: true, Always: true},
 	{Key: people, Status: task.InProgress, Name: "In progress", Empty: "No person works on anything."},
-	{Status: task.Review, Name: "Review", Empty: "Nothing waits for a decision."},
-	{Status: task.Blocked, Name: "Blocked", Empty: "Nothing is blocked.", Always: true},
-	{Status: task.Failed, Name: "Failed", Empty: "Nothing has failed."},
-	{Status: task.Completed, Name: "Completed", Empty: "Nothing is completed yet.", Over: true, Always: true},
-	{Status: task.Cancelled, Name: "Cancelled", Empty: "Nothing was cancelled.", Over: true},
-	{Status: task.Unknown, Name: "Other", Empty: "Nothing has another status."},
-}
-
-func init() {
-	for i := range columns {
-		if columns[i].Key == "" {
-			columns[i].Key = string(columns[i].Status)
-		}
-	}
+	{Key: string(task.Review), Status: task.Review, Name: "In review", Empty: "Nothing waits for a decision."},
+	{Key: string(task.Blocked), Status: task.Blocked, Name: "Blocked", Empty: "Nothing is blocked.", Always: true},
+	{Key: string(task.Failed), Status: task.Failed, Name: "Failed", Empty: "Nothing has failed."},
+	{Key: string(task.Completed), Status: task.Completed, Name: "Completed", Empty: "Nothing is completed yet.", Over: true, Always: true},
+	{Key: string(task.Cancelled), Status: task.Cancelled, Name: "Cancelled", Empty: "Nothing was cancelled.", Over: true},
+	{Key: string(task.Unknown), Status: task.Unknown, Name: "Other", Empty: "Nothing has another status."},
 }
 
 // columnFor returns the key of the column of t. A person's task has no lease.
@@ -237,26 +251,6 @@ func columnOf(key string) column {
 	}
 	return columns[i]
 }
-
-// rank sorts a column. Open tasks that are ready come first, in the daemon's order, see task.Task.Order;
-// of held ones, that whose lease ends first; of finished ones, the last edited.
-func rank(t api.Task, c card) string {
-	switch {
-	case columnOf(c.Column).Over:
-		return fmt.Sprintf("%014d%s", 99999999999999-milliseconds(t.EditedAt), t.ID)
-	case c.Column == string(task.InProgress):
-		return heldRank(c)
-	}
-	waiting := 0
-	if t.Status == task.Open && !t.Ready {
-		waiting = 1
-	}
-	// Notion has the time of creation to the minute; ours may be a moment beside it.
-	ready := task.Task{ID: t.ID, Key: t.Key, Priority: priorityOf(t.Priority), Unblocks: t.Unblocks, Created: t.CreatedAt.Round(time.Minute)}
-	return fmt.Sprintf("%d%s", waiting, ready.Order())
-}
-
-func heldRank(c card) string { return fmt.Sprintf("%014d%s", c.Until, c.ID) }
 
 func priorityOf(name string) task.Priority {
 	i := slices.IndexFunc(task.Priorities, func(p task.Priority) bool { return p.String() == name })
@@ -311,7 +305,7 @@ func hue(name string) int {
 }
 
 // initials returns the two characters on an agent's mark: of a name in parts, those that begin the
-// first and the last. The modules do the same.
+// first and the last.
 func initials(name string) string {
 	parts := strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune(" -_.@", r) })
 	switch len(parts) {

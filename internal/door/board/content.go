@@ -2,6 +2,7 @@ package board
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"html/template"
 	"sync"
@@ -20,8 +21,7 @@ type content struct {
 	Comments []comment
 	Problems []string // what could not be read or is not shown, and why
 	Read     api.Time
-	// Load asks the module to read the page again; what is shown is old, or not there yet.
-	Load bool
+	Load     bool // it is being read; what is shown is old, or not there yet
 
 	edited api.Time // the page, when it was read
 }
@@ -29,7 +29,6 @@ type content struct {
 // comment is somebody's comment on a page.
 type comment struct {
 	By   string
-	Hue  int
 	At   api.Time
 	Text string
 }
@@ -45,18 +44,31 @@ const (
 // contents caches the contents of pages. It is safe for concurrent use.
 type contents struct {
 	daemon *client.Client
+	told   func() // is called when one was read
 
-	mu    sync.Mutex
-	known map[task.ID]content
+	mu      sync.Mutex
+	known   map[task.ID]content
+	reading map[task.ID]bool
 }
 
-// of returns the cached content of t; Load is set if it has to be read.
+// of returns the cached content of t. If that is old, it is read again meanwhile.
 func (s *contents) of(t api.Task) content {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.known[t.ID]
-	known.ID = t.ID
-	known.Load = !known.edited.Equal(t.EditedAt.Time) || time.Since(known.Read.Time) > contentFor
+	if known.ID = t.ID; known.edited.Equal(t.EditedAt.Time) && time.Since(known.Read.Time) <= contentFor {
+		return known
+	}
+	known.Load = true
+	if !s.reading[t.ID] {
+		s.reading[t.ID] = true
+		go func() {
+			ctx, cancel := context.WithTimeoutCause(context.Background(), contentWait, errors.New("it takes too long to answer"))
+			defer cancel()
+			s.read(ctx, t)
+			s.told()
+		}()
+	}
 	return known
 }
 
@@ -67,6 +79,7 @@ func (s *contents) put(one content) {
 		clear(s.known)
 	}
 	s.known[one.ID] = one
+	delete(s.reading, one.ID)
 }
 
 // forget has the page read again.
@@ -76,22 +89,16 @@ func (s *contents) forget(id task.ID) {
 	delete(s.known, id)
 }
 
-// read returns the content of t, and asks the daemon for it unless it is cached.
-func (s *contents) read(ctx context.Context, t api.Task) (content, error) {
-	if known := s.of(t); !known.Load {
-		return known, nil
-	}
+// read asks the daemon for the content of t.
+func (s *contents) read(ctx context.Context, t api.Task) {
 	page, err := client.Do(ctx, s.daemon, api.OpGetTaskContent, api.GetTaskInput{ID: string(t.ID)})
-	if err != nil {
-		return content{}, err
-	}
 	one := content{ID: t.ID, Read: api.Time{Time: time.Now()}, edited: t.EditedAt}
 	if page.Content != nil {
 		one.Content = markup.HTML(*page.Content)
 	}
 	for _, c := range page.Comments {
 		by := text(c.By, 80)
-		one.Comments = append(one.Comments, comment{By: by, Hue: hue(by), At: c.At, Text: task.Plain(c.Text)})
+		one.Comments = append(one.Comments, comment{By: by, At: c.At, Text: task.Plain(c.Text)})
 	}
 	for _, problem := range []string{page.ContentError, page.CommentsError} {
 		if problem != "" {
@@ -107,6 +114,8 @@ func (s *contents) read(ctx context.Context, t api.Task) (content, error) {
 	if page.CommentsCut > 0 {
 		one.Problems = append(one.Problems, fmt.Sprintf("%d older comments are in Notion.", page.CommentsCut))
 	}
+	if err != nil {
+		one.Problems = append(one.Problems, "What the page says could not be read: "+text(err.Error(), 2*maxLine))
+	}
 	s.put(one)
-	return one, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,7 +22,7 @@ import (
 // moment of quiet; leases and the daemon's state have to be polled.
 const (
 	pollEvery   = 2 * time.Second
-	gatherFor   = 200 * time.Millisecond
+	gatherFor   = 300 * time.Millisecond
 	againAfter  = time.Second
 	askAtMost   = 10 * time.Second
 	smallBoard  = 1000 // a board up to this size is read again whole at every change
@@ -173,19 +174,20 @@ func (f *follower) read(ctx context.Context, dirty map[task.ID]bool, all bool) e
 		return f.reload(ctx)
 	}
 	var cards []card
+	var gone []task.ID
 	for id := range dirty {
 		t, err := client.Do(ctx, f.daemon, api.OpGetTask, api.GetTaskInput{ID: string(id)})
 		problem, refused := errors.AsType[*api.Problem](err)
 		switch {
 		case refused && problem.Status == 404, err == nil && t.Trashed:
-			f.state.drop(id)
+			gone = append(gone, id)
 		case err != nil:
 			return err
 		default:
 			cards = append(cards, cardOf(t))
 		}
 	}
-	f.state.put(cards, false)
+	f.state.change(cards, gone)
 	return nil
 }
 
@@ -201,7 +203,7 @@ func (f *follower) reload(ctx context.Context) error {
 	for i, t := range tasks.Tasks {
 		cards[i] = cardOf(t)
 	}
-	f.state.put(cards, true)
+	f.state.put(cards)
 	return nil
 }
 
@@ -229,11 +231,11 @@ func (f *follower) poll(ctx context.Context) error {
 		return err
 	}
 	f.invalidate(f.state.updateClaims(claims.Claims)...)
+	var words map[task.Status]string
 	if status.Words != nil {
-		f.state.setWords(status.Words.Statuses)
+		words = status.Words.Statuses
 	}
-	f.state.setPauses(status.Pauses)
-	f.state.setHealth(healthOf(status))
+	f.state.setStatus(healthOf(status), status.Pauses, words)
 	return nil
 }
 
@@ -245,7 +247,6 @@ func healthOf(s api.Status) health {
 		Trouble: text(cmp.Or(s.Notion.LastError, s.Outbox.LastError), maxLine), Paused: milliseconds(s.Notion.PausedUntil),
 		Warnings: len(s.Warnings),
 	}
-	h.brake(s.Pauses)
 	if s.Mirror.Syncing != nil {
 		h.Syncing = max(1, s.Mirror.Syncing.Read)
 	}
@@ -253,24 +254,18 @@ func healthOf(s api.Status) health {
 }
 
 func eventOf(e api.Event) event {
-	out := event{ID: e.ID, At: milliseconds(e.At), Kind: string(e.Kind), Agent: text(e.Agent, 80), Hue: hue(text(e.Agent, 80))}
+	out := event{ID: e.ID, At: milliseconds(e.At), Kind: string(e.Kind), Agent: text(e.Agent, 80)}
 	if e.Task != nil {
 		out.Task, out.Title = e.Task.ID, cmp.Or(text(e.Task.Title, maxTitle), "Untitled")
 	}
-	parts2 := []string{strings.Join(e.Changed, ", "), strings.Join(e.Patterns, ", "), cmp.Or(e.Summary, e.Detail)}
-	if strings.Contains(parts2[2], parts2[1]) {
-		parts2[1] = ""
+	parts := []string{strings.Join(e.Changed, ", "), strings.Join(e.Patterns, ", "), cmp.Or(e.Summary, e.Detail)}
+	if strings.Contains(parts[2], parts[1]) {
+		parts[1] = ""
 	}
-	if e.Holder != "" && !strings.Contains(parts2[2], e.Holder) {
-		parts2 = append(parts2, fmt.Sprintf("now has it: %s", e.Holder))
+	if e.Holder != "" && !strings.Contains(parts[2], e.Holder) {
+		parts = append(parts, fmt.Sprintf("now has it: %s", e.Holder))
 	}
-	var parts []string
-	for _, part := range parts2 {
-		if part != "" {
-			parts = append(parts, part)
-		}
-	}
-	out.Text = text(strings.Join(parts, "; "), maxLine)
+	out.Text = text(strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; "), maxLine)
 	return out
 }
 

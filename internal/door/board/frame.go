@@ -18,6 +18,7 @@ import (
 	"net/url"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -27,29 +28,123 @@ import (
 	"dibs/internal/task"
 )
 
-// How many cards and events a page has until a module adds the rest, and how many cards a list has.
-const (
-	firstCards = 50
-	firstLines = 100
-	listCards  = 200
-)
+// view is what an address shows below the header, or in the panel beside that.
+type view struct {
+	Name, Title string
+	Template    string
+	Body        any
+	// Every is how often an open page reads it again when something changes, at most; zero is a second.
+	Every time.Duration
+}
+
+// writer returns what an address shows that has such parameters.
+type writer func(context.Context, url.Values) (view, error)
 
 // page is the frame of every page.
 type page struct {
-	View     string // the name of the view
-	Title    string
-	Place    place
-	Now      time.Time
-	Health   health
-	Pauses   []api.Pause
-	ReadOnly bool
-	User     string
-	Body     any
+	glance
+	view
+	ReadOnly   bool
+	User       string
+	Main, Pane template.HTML
+	// Beside is the address of the list when nothing is beside it; empty where the page is no list.
+	Beside string
+	// Selected is the task that is beside the list.
+	Selected task.ID
 }
 
-func (b *Board) page(view, title string, g glance, body any) page {
-	return page{view, title, g.Place, g.Now, g.Health, g.Pauses, b.ReadOnly, b.User, body}
+// Pages are the links of the header.
+func (p page) Pages() (all []choice) {
+	for _, of := range [][3]string{
+		{"now", "Now", "/"}, {"tasks", "Board", "/tasks"}, {"agents", "Agents", "/agents"}, {"activity", "Activity", "/activity"}, {"insights", "Insights", "/insights"}, {"health", "Health", "/health"},
+	} {
+		all = append(all, choice{Name: of[1], URL: of[2], On: p.Name == of[0]})
+	}
+	return all
 }
+
+// part is what a template of a view has.
+type part struct {
+	glance
+	Body     any
+	ReadOnly bool
+	User     string
+	// Back is where a form leads after it was sent, if not to the task; empty in a page of its own.
+	Back     string
+	Selected task.ID
+}
+
+// listPage answers with one of the lists.
+func (b *Board) listPage(w http.ResponseWriter, r *http.Request) {
+	b.showList(w, r, http.StatusOK, r.URL, nil)
+}
+
+// showList answers with the list of an address, and beside it beside, or what the address asks for.
+func (b *Board) showList(w http.ResponseWriter, r *http.Request, status int, at *url.URL, beside *view) {
+	q := at.Query()
+	v, err := b.lists[at.Path](r.Context(), q)
+	if err != nil {
+		b.refuse(w, r, v, err)
+		return
+	}
+	p := page{view: v, Beside: without(at, "task", "do", "at", "done", "to", "after"), Selected: task.ID(q.Get("task"))}
+	if beside == nil && (q.Get("task") != "" || q.Get("do") != "") {
+		one, err := b.beside(r.Context(), q)
+		if _, ours := errors.AsType[*missing](err); err != nil && !ours && gone(r) {
+			return
+		} else if err != nil {
+			one = refusedView(err)
+		}
+		beside = &one
+	}
+	b.show(w, status, p, beside)
+}
+
+// without returns an address without some of its parameters.
+func without(at *url.URL, names ...string) string {
+	q := at.Query()
+	for _, name := range names {
+		q.Del(name)
+	}
+	if len(q) == 0 {
+		return at.Path
+	}
+	return at.Path + "?" + q.Encode()
+}
+
+// answer answers with a view, as a page of its own.
+func (b *Board) answer(w http.ResponseWriter, r *http.Request, status int, v view, err error) {
+	if err != nil {
+		b.refuse(w, r, v, err)
+		return
+	}
+	b.show(w, status, page{view: v}, nil)
+}
+
+// show writes a page.
+func (b *Board) show(w http.ResponseWriter, status int, p page, beside *view) {
+	p.glance, p.ReadOnly, p.User = b.state.current(), b.ReadOnly, b.User
+	write := func(v view, back string) (template.HTML, error) {
+		var out bytes.Buffer
+		err := templates().ExecuteTemplate(&out, v.Template, part{p.glance, v.Body, p.ReadOnly, p.User, back, p.Selected})
+		return template.HTML(out.String()), err // a template has escaped it
+	}
+	var err error
+	if p.Main, err = write(p.view, ""); err == nil && beside != nil {
+		p.Title = beside.Title
+		p.Pane, err = write(*beside, p.Beside)
+	}
+	if err != nil {
+		http.Error(w, "the page could not be written: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	render(w, status, "frame.html", p)
+}
+
+// missing is an address that leads nowhere.
+type missing struct{ Title, Text string }
+
+func (m *missing) Error() string { return m.Text }
 
 // How long a page, and an action, waits for the daemon: a claim takes a settle wait.
 const (
@@ -89,16 +184,38 @@ func (b *Board) say(w http.ResponseWriter, status int, title, text string) {
 	}{title, text, inside})
 }
 
-// refuse answers with the daemon's error.
-func (b *Board) refuse(w http.ResponseWriter, r *http.Request, view, title string, err error) {
+// refuse answers with the daemon's error, in the place of a view.
+func (b *Board) refuse(w http.ResponseWriter, r *http.Request, of view, err error) {
+	if m, ok := errors.AsType[*missing](err); ok {
+		b.say(w, http.StatusNotFound, m.Title, m.Text)
+		return
+	}
 	if gone(r) {
 		return
 	}
-	status, why := http.StatusBadGateway, err.Error()
+	status := http.StatusBadGateway
 	if p, ok := errors.AsType[*api.Problem](err); ok {
-		status, why = p.Status, cmp.Or(p.Detail, p.Title)
+		status = p.Status
 	}
-	render(w, status, "refused.html", b.page(view, title, b.state.current(), text(why, 2*maxLine)))
+	v := refusedView(err)
+	v.Name, v.Title = cmp.Or(of.Name, v.Name), cmp.Or(of.Title, v.Title)
+	b.show(w, status, page{view: v}, nil)
+}
+
+func refusedView(err error) view {
+	why := err.Error()
+	if p, ok := errors.AsType[*api.Problem](err); ok {
+		why = cmp.Or(p.Detail, p.Title)
+	}
+	return view{Name: "refused", Title: "Not now", Template: "refused.html", Body: text(why, 2*maxLine), Every: 3 * time.Second}
+}
+
+// choice is a link that changes the filter.
+type choice struct {
+	Name string
+	URL  string
+	On   bool
+	N    int // how many tasks it leaves
 }
 
 // choices returns the values to choose from, always with the chosen one.
@@ -126,6 +243,9 @@ type Options struct {
 type Board struct {
 	Options
 	state *state
+	// lists are the addresses that can have a task or a form beside them, and beside returns that.
+	lists  map[string]writer
+	beside writer
 	// follower keeps state up to date while Follow runs.
 	follower *follower
 	sessions *sessions
@@ -156,22 +276,40 @@ var functions = template.FuncMap{
 	"time":     func(ms int64) api.Time { return api.Time{Time: time.UnixMilli(ms)} },
 	"spoken":   func(d time.Duration) string { return spoken(d.Seconds()) },
 	"seconds":  spoken,
-	"lower":    func(s any) string { return strings.ToLower(strings.ReplaceAll(fmt.Sprint(s), "_", " ")) },
+	"words":    func(s any) string { return strings.ReplaceAll(fmt.Sprint(s), "_", " ") },
 	"line":     func(s string) string { return text(s, 2*maxLine) },
 	"since":    since,
 	"initials": initials,
+	"hue":      hue,
+	"many":     many,
+	"grouped":  grouped,
 	"minus":    func(a, b int) int { return a - b },
 	"plus":     func(a, b int) int { return a + b },
-	"left":     func(c card, now time.Time) int { return c.Left(now) },
 	"over":     func(c card, now time.Time) bool { return c.Until > 0 && c.Until < now.UnixMilli() },
-	"pair":     func(a, b any) [2]any { return [2]any{a, b} },
+	"list":     func(of ...any) []any { return of },
+}
+
+func many(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
+}
+
+// grouped formats a number with thousands separators.
+func grouped(n int) string {
+	out := strconv.Itoa(n)
+	for i := len(out) - 3; i > 0; i -= 3 {
+		out = out[:i] + "," + out[i:]
+	}
+	return out
 }
 
 // since says how long ago a moment was, in whole units.
 func since(ms int64, now time.Time) string {
 	switch d := now.Sub(time.UnixMilli(ms)); {
 	case d < time.Minute:
-		return "less than a minute"
+		return "< 1 min"
 	case d < 2*time.Hour:
 		return spoken(d.Round(time.Minute).Seconds())
 	case d < 48*time.Hour:
@@ -181,11 +319,11 @@ func since(ms int64, now time.Time) string {
 	}
 }
 
-// moment returns a time as an HTML element; modules convert it to the browser's zone.
+// moment returns a time as an HTML element; the module converts it to the browser's zone.
 func moment(at api.Time) template.HTML {
 	layout := "15:04"
 	if t, now := at.Local(), time.Now(); t.YearDay() != now.YearDay() || t.Year() != now.Year() {
-		layout = "Jan 2 15:04"
+		layout = "2 Jan 15:04"
 	}
 	return timeElement(at, "", layout)
 }
@@ -343,7 +481,7 @@ func (b *Board) admitted(next http.Handler) http.Handler {
 
 // policy allows only what the pages need, all from the board itself: no inline code or style, no
 // other host, and no text turned into markup by a module.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 // maxForm limits a form's bytes. It is more than any form of the board sends.
@@ -406,16 +544,59 @@ func sameOrigin(r *http.Request) bool {
 	return r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
-// taskOf finds the task of a request.
-func (b *Board) taskOf(w http.ResponseWriter, r *http.Request) (api.Task, bool) {
-	id, err := task.ParseTaskID(r.PathValue("id"))
+// find finds the task of an address.
+func (b *Board) find(ctx context.Context, name string) (api.Task, error) {
+	id, err := task.ParseTaskID(name)
 	if err != nil {
-		b.say(w, http.StatusNotFound, "There is no such task", "A task is named by its id.")
-		return api.Task{}, false
+		return api.Task{}, &missing{"There is no such task", "A task is named by its id."}
 	}
-	t, err := client.Do(r.Context(), b.Daemon, api.OpGetTask, api.GetTaskInput{ID: string(id)})
-	if err != nil {
-		b.refuse(w, r, "task", "Task", err)
+	return client.Do(ctx, b.Daemon, api.OpGetTask, api.GetTaskInput{ID: string(id)})
+}
+
+// formOf reads the form of a request. ok is false if that was answered already.
+func (b *Board) formOf(w http.ResponseWriter, r *http.Request) (ok bool) {
+	if err := r.ParseForm(); err != nil {
+		b.say(w, http.StatusBadRequest, "The form could not be read", "Go back and try again.")
+		return false
 	}
-	return t, err == nil
+	return true
+}
+
+// back returns the list that a form was beside; nil for none.
+func (b *Board) back(r *http.Request) *url.URL {
+	at, err := url.Parse(r.PostFormValue("back"))
+	if err != nil || at.Host != "" || at.Scheme != "" || b.lists[at.Path] == nil {
+		return nil
+	}
+	return at
+}
+
+// again answers with a form that was not done: where it was.
+func (b *Board) again(w http.ResponseWriter, r *http.Request, id task.ID, v view, err error) {
+	if at := b.back(r); at != nil && err == nil {
+		q := at.Query()
+		if id != "" {
+			q.Set("task", string(id))
+		}
+		at.RawQuery = q.Encode()
+		b.showList(w, r, http.StatusConflict, at, &v)
+		return
+	}
+	b.answer(w, r, http.StatusConflict, v, err)
+}
+
+// done leads to where a form was, or to alone, and says there what was done.
+func (b *Board) done(w http.ResponseWriter, r *http.Request, id task.ID, verb, alone string) string {
+	to := alone
+	if at := b.back(r); at != nil {
+		q := at.Query()
+		if id != "" && r.PostFormValue("stay") != "" {
+			q.Set("task", string(id))
+		}
+		q.Set("done", verb)
+		at.RawQuery = q.Encode()
+		to = at.String()
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther)
+	return to
 }

@@ -394,8 +394,8 @@ func TestNoDaemon(t *testing.T) {
 	b, v := newVisitor(t, board.Options{})
 	v.enter(b)
 	for path, want := range map[string]int{
-		"/": 200, "/tasks": 200, "/events": 200, "/list?status=OPEN": 200, "/list?status=LOST": 404, "/list?status=OPEN&from=-1": 404,
-		"/agents": 502, "/charts": 502, "/charts?days=5": 404, "/health": 502,
+		"/": 200, "/tasks": 200, "/activity": 200, "/search?q=x": 200, "/list?status=OPEN": 200, "/list?status=LOST": 404, "/list?status=OPEN&from=-1": 404,
+		"/agents": 502, "/insights": 502, "/activity?range=9y": 404, "/health": 502, "/tasks?task=nothing": 200,
 		"/tasks/nothing": 404, "/tasks/2f835e81-2bbb-81b6-9700-e18108a40b1f": 502, "/nowhere": 404, "/static/": 404, "/static/nothing": 404,
 	} {
 		resp, body := v.ask("GET", path)
@@ -422,7 +422,7 @@ func TestSilentDaemon(t *testing.T) {
 			return w.Result()
 		}
 		cookie := ask(strings.TrimPrefix(b.Link("http://localhost"), "http://localhost")).Cookies()[0]
-		for _, path := range []string{"/health", "/agents", "/charts", "/tasks/2f835e81-2bbb-81b6-9700-e18108a40b1f"} {
+		for _, path := range []string{"/health", "/agents", "/insights", "/tasks/2f835e81-2bbb-81b6-9700-e18108a40b1f"} {
 			began := time.Now()
 			resp := ask(path, cookie)
 			body, _ := io.ReadAll(resp.Body)
@@ -465,7 +465,7 @@ func TestClusterIsShown(t *testing.T) {
 func TestNothingInline(t *testing.T) {
 	b, v := newVisitor(t, board.Options{})
 	v.enter(b)
-	for _, path := range []string{"/", "/events", "/agents", "/nowhere", "/sweep"} {
+	for _, path := range []string{"/", "/activity", "/agents", "/nowhere", "/sweep", "/pause", "/tasks"} {
 		_, body := v.ask("GET", path)
 		for _, forbidden := range []string{" style=", "<style", "<script>", " onclick=", "javascript:", "http://", "https://"} {
 			testkit.Check(t, !strings.Contains(body, forbidden), "%s has %q", path, forbidden)
@@ -660,7 +660,7 @@ func TestMeanwhile(t *testing.T) {
 	testkit.Check(t, code == 409 && (strings.Contains(page, "is COMPLETED, and not BLOCKED any more") || strings.Contains(page, "Changed since you looked")), "answered %d: %s", code, page)
 	m.sync()
 	m.is(id, task.Completed)
-	again := v.gets(reopen, shown, 409, `<th scope="row">Status</th><td>blocked</td><td>completed</td>`)
+	again := v.gets(reopen, shown, 409, `<th scope="row">Status</th><td>Blocked</td><td>Completed</td>`)
 	v.gets(reopen, again, 200, "The task is open again.")
 	v.gets(reopen, again, 200, "The task is open again.") // sent twice, it is done once
 
@@ -696,22 +696,22 @@ func TestPausedAndResumed(t *testing.T) {
 	press := func(path string) {
 		t.Helper()
 		resp, body := v.ask("POST", path, "Origin: "+v.server.URL)
-		testkit.Require(t, resp.StatusCode == 303 && resp.Header.Get("Location") == "/", "%s: %s %s", path, resp.Status, body)
+		testkit.Require(t, resp.StatusCode == 303 && strings.HasPrefix(resp.Header.Get("Location"), "/?done="), "%s: %s %s", path, resp.Status, body)
 	}
 	press("/pause")
 	testkit.Refused(client.Do(t.Context(), m.client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman"})))(t, "maria paused everybody: on the board")
 	m.until("a page says that everybody is paused, and does not offer to pause", func() bool {
-		_, body := v.ask("GET", "/events")
-		return strings.Contains(body, "Everybody is paused, by maria: on the board") && strings.Contains(body, `action="/pause" hidden`)
+		_, body := v.ask("GET", "/activity")
+		return strings.Contains(body, "Everybody is paused, by maria: on the board") && !strings.Contains(body, `href="/pause"`)
 	})
 	press("/resume")
-	do(m, api.OpPause, api.Keyed("", &api.PauseRequest{Agent: "Oracle", ForSeconds: 3600, Reason: "<b>too eager</b>"}))
+	press("/pause?agent=Oracle&minutes=60&text=" + url.QueryEscape("<b>too eager</b>"))
 	said := ""
 	m.until("the board says that Oracle is paused", func() bool {
 		_, said = v.ask("GET", "/")
 		return strings.Contains(said, "Oracle is paused until")
 	})
-	testkit.Check(t, !strings.Contains(said, "<b>too") && !strings.Contains(said, `action="/pause" hidden`), "the page has\n%s", said)
+	testkit.Check(t, !strings.Contains(said, "<b>too") && strings.Contains(said, `href="/pause"`), "the page has\n%s", said)
 	press("/resume?agent=Oracle")
 	s := do(m, api.OpStatus, struct{}{})
 	testkit.Check(t, len(s.Pauses) == 0, "what is paused: %+v", s.Pauses)

@@ -2,14 +2,13 @@ package board
 
 import (
 	"cmp"
-	"crypto/rand"
+	"context"
 	"fmt"
-	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
-	"dibs/internal/api"
-	"dibs/internal/api/client"
 	"dibs/internal/task"
 )
 
@@ -18,112 +17,122 @@ import (
 const (
 	nowTasks   = 40
 	nowDone    = 12
-	nowNext    = 3
+	nowNext    = 5
 	owedAtMost = 5 * time.Minute
 )
 
-// overview is the first page: what is now.
+// overview is the first page: what waits for people, and what is now. Tasks that are not for agents
+// are not on it.
 type overview struct {
-	Working part[card] // by agent
-	People  part[card]
-	Stuck   part[stuck] // the oldest first
-	Review  part[card]
-	Done    part[card] // today, the latest first
-	Next    part[card] // what an agent gets that asks
+	Asked     beginning[decision] // the oldest first
+	Questions int                 // how many of them are questions
+	Failed    beginning[decision]
+	Givers    []giver // the agents that gave up more than one of those
+	Work      beginning[card]
+	Next      beginning[card] // what an agent gets that asks
+	Stuck     []card          // what can never become ready
+	Done      beginning[card] // by agents, today, the latest first
+	People    beginning[card] // blocked by people
+	Persons   int             // how many tasks people work on
 
 	Troubles []trouble // what is not well
 	Said     string    // what was just done
 }
 
-// part is the beginning of a list, and how many it has.
-type part[T any] struct {
-	First []T
-	Count int
-}
-
-// More returns how many are not shown.
-func (s part[T]) More() int { return s.Count - len(s.First) }
-
-func first[T any](of []T, most int) part[T] { return part[T]{of[:min(most, len(of))], len(of)} }
-
-// stuck is a task that goes on only if somebody does something.
-type stuck struct {
+// decision is a task that goes on only if a person decides something.
+type decision struct {
 	card
-	Kind   string // asked, blocked, failed, stale, or waits in vain
-	Answer bool   // a person may answer
-	Key    string // the idempotency key of the answer
-	Seen   shown
+	Primary action
+	Once    string // the idempotency key of the answer
+	Seen    shown
 }
 
-// Says returns what is known of why it is stuck.
-func (s stuck) Says() string {
+// Kind says what is to be decided.
+func (d decision) Kind() string {
 	switch {
-	case s.Kind == "stale":
-		return fmt.Sprintf("the lease of %s is over: a sweep opens the task", s.Agent)
-	case s.Kind == "waits in vain":
-		return s.Why
+	case d.Asks:
+		return "asks"
+	case d.Status == task.Review:
+		return "review"
 	}
-	return cmp.Or(s.Said, s.Note)
+	return strings.ToLower(columnOf(d.Column).Name)
 }
+
+// giver is an agent that gave up several tasks.
+type giver struct {
+	Agent string
+	Tasks []task.ID
+}
+
+// Reopen is the address of the form that opens all of them.
+func (g giver) Reopen() string { return bulkOf("reopen", g.Tasks) }
 
 // trouble is something that is not well, with what to do and where.
 type trouble struct{ Text, Do, URL string }
 
-// overviewOf sorts what a page has to show.
-func overviewOf(g glance) overview {
-	var working, persons, review, done, next []card
-	var stuckOnes []stuck
-	add := func(kind string, c card) {
-		stuckOnes = append(stuckOnes, stuck{card: c, Kind: kind, Answer: c.Status == task.Blocked || c.Status == task.Failed, Key: rand.Text(), Seen: c.shown()})
+// now shows what waits for people, and what agents do.
+func (b *Board) now(_ context.Context, q url.Values) (view, error) {
+	g := b.state.current()
+	o := b.overviewOf(g)
+	o.Said = doneOf(q.Get("done"))
+	return view{Name: "now", Title: "Now", Template: "now.html", Body: o}, nil
+}
+
+// overviewOf sorts what the first page has to show.
+func (b *Board) overviewOf(g glance) overview {
+	var o overview
+	var asked, failed []decision
+	var work, next, done, persons []card
+	decide := func(c card) decision {
+		return decision{card: c, Primary: b.primary(c), Once: newKey(), Seen: c.shown()}
 	}
-	now := g.Now.UnixMilli()
 	y, m, d := g.Now.Date()
 	today := time.Date(y, m, d, 0, 0, 0, 0, g.Now.Location()).UnixMilli()
 	for _, c := range g.Cards {
-		switch c.Column {
-		case string(task.Open):
-			if c.Stuck {
-				add("waits in vain", c)
-			} else if c.Ready {
-				next = append(next, c)
-			}
-		case string(task.InProgress):
-			if c.Until > 0 && c.Until < now {
-				c.Since = c.Until
-				add("stale", c)
-			} else {
-				working = append(working, c)
-			}
-		case people:
-			persons = append(persons, c)
-		case string(task.Review):
-			review = append(review, c)
-		case string(task.Blocked):
-			kind := "blocked"
+		switch {
+		case c.Outside:
+		case c.Column == people:
+			o.Persons++
+		case c.Status == task.Open && c.Stuck:
+			o.Stuck = append(o.Stuck, c)
+		case c.Status == task.Open && c.Ready:
+			next = append(next, c)
+		case c.Status == task.InProgress:
+			work = append(work, c)
+		case c.Status == task.Review, c.Status == task.Blocked && c.Asks:
+			asked = append(asked, decide(c))
 			if c.Asks {
-				kind = "asked"
+				o.Questions++
 			}
-			add(kind, c)
-		case string(task.Failed):
-			add("failed", c)
-		case string(task.Completed):
-			if c.Since >= today {
-				done = append(done, c)
-			}
+		case c.Status == task.Failed, c.Status == task.Blocked && c.ByAgent:
+			failed = append(failed, decide(c))
+		case c.Status == task.Blocked:
+			persons = append(persons, c)
+		case c.Status == task.Completed && c.Agent != "" && c.By != "" && c.Since >= today:
+			done = append(done, c)
 		}
 	}
-	slices.SortStableFunc(working, func(a, b card) int { return cmp.Compare(a.Agent, b.Agent) })
-	slices.SortStableFunc(stuckOnes, func(a, b stuck) int { return cmp.Compare(a.Since, b.Since) })
+	oldest := func(a, b decision) int { return cmp.Compare(a.Since, b.Since) }
+	slices.SortStableFunc(asked, oldest)
+	slices.SortStableFunc(failed, oldest)
+	slices.SortStableFunc(work, func(a, b card) int { return cmp.Compare(a.Until, b.Until) })
 	slices.SortStableFunc(done, func(a, b card) int { return cmp.Compare(b.Since, a.Since) })
-	o := overview{
-		Working: first(working, nowTasks), People: first(persons, nowTasks), Stuck: first(stuckOnes, nowTasks),
-		Review: first(review, nowTasks), Done: first(done, nowDone), Next: first(next, nowNext),
+	for _, d := range failed {
+		i := slices.IndexFunc(o.Givers, func(g giver) bool { return g.Agent == d.By })
+		if i < 0 {
+			i, o.Givers = len(o.Givers), append(o.Givers, giver{Agent: d.By})
+		}
+		o.Givers[i].Tasks = append(o.Givers[i].Tasks, d.ID)
 	}
+	o.Givers = slices.DeleteFunc(o.Givers, func(g giver) bool { return len(g.Tasks) < 2 })
+	o.Asked, o.Failed, o.Work, o.Next = first(asked, nowTasks), first(failed, nowTasks), first(work, nowTasks), first(next, nowNext)
+	o.Done, o.People = first(done, nowDone), first(persons, nowTasks)
 	o.Troubles = troubles(g, o)
 	return o
 }
 
-// troubles returns what is not well, the worst first. That the daemon is away, every page says.
+// troubles returns what is not well with the daemon, the worst first. That it is away, every page
+// says.
 func troubles(g glance, o overview) (all []trouble) {
 	h := g.Health
 	add := func(is bool, text, do, url string) {
@@ -131,119 +140,47 @@ func troubles(g glance, o overview) (all []trouble) {
 			all = append(all, trouble{text, do, url})
 		}
 	}
-	add(h.Halted, "Everybody is paused: nothing new is granted", "see who paused", "#brake")
 	add(h.Trouble != "", "Notion does not do what it should", "see why", "/health")
 	add(h.Stale, "What is shown of Notion is old", "see why", "/health")
-	add(h.OwedSince > 0 && g.Now.Sub(time.UnixMilli(h.OwedSince)) > owedAtMost, fmt.Sprintf("%s to be told to Notion for more than %s", many(h.Owed, "change has", "changes have"), spoken(owedAtMost.Seconds())), "see why", "/health")
-	add(o.Stuck.Count > 0, many(o.Stuck.Count, "task is", "tasks are")+" stuck", "see what they need", "#h-stuck")
-	add(o.Review.Count > 0, many(o.Review.Count, "task waits", "tasks wait")+" for a decision", "decide", "#h-review")
-	add(o.Next.Count > 0 && o.Working.Count == 0, many(o.Next.Count, "task is", "tasks are")+" ready, and no agent works", "see which", "/tasks")
+	add(h.OwedSince > 0 && g.Now.Sub(time.UnixMilli(h.OwedSince)) > owedAtMost, fmt.Sprintf("Notion has yet to be told of %s, for more than %s", many(h.Owed, "change", "changes"), spoken(owedAtMost.Seconds())), "see why", "/health")
+	add(!h.Halted && o.Next.Count > 0 && o.Work.Count == 0, many(o.Next.Count, "task is", "tasks are")+" ready, and no agent works", "see which", "/tasks")
 	return all
 }
 
-// Well says in one line how it goes if nothing is the matter.
-func (o overview) Well() string {
-	return fmt.Sprintf("All is well: %s under way, %d ready, %d done today.", many(o.Working.Count, "task", "tasks"), o.Next.Count, o.Done.Count)
-}
-
-func many(n int, one, more string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, more)
-}
-
-func (b *Board) nowPage(w http.ResponseWriter, r *http.Request) {
-	g := b.state.current()
-	o := overviewOf(g)
-	done, _ := actionOf(r.URL.Query().Get("done"))
-	o.Said = done.Done
-	render(w, http.StatusOK, "now.html", b.page("now", "Now", g, o))
-}
-
-// worker is an agent, as a page shows it.
-type worker struct {
-	api.AgentSummary
-	Name   string
-	Hue    int
-	Median time.Duration // zero for none
-	Held   []card
-}
-
-func (b *Board) agentsPage(w http.ResponseWriter, r *http.Request) {
-	g := b.state.current()
-	agents, err := client.Do(r.Context(), b.Daemon, api.OpListAgents, api.ListAgentsInput{})
-	if err != nil {
-		b.refuse(w, r, "agents", "Agents", err)
-		return
-	}
-	var workers []worker
-	for _, a := range agents.Agents {
-		k := worker{AgentSummary: a, Name: text(a.Agent, 80)}
-		k.Hue = hue(k.Name)
-		if a.MedianSeconds != nil {
-			k.Median = time.Duration(*a.MedianSeconds * float64(time.Second))
-		}
-		for _, c := range a.Claims {
-			k.Held = append(k.Held, heldOf(c))
-		}
-		workers = append(workers, k)
-	}
-	render(w, http.StatusOK, "agents.html", b.page("agents", "Agents", g, workers))
-}
-
-func heldOf(c api.Claim) card {
-	return cardOf(api.Task{TaskRef: c.Task, Agent: c.Agent, ClaimID: c.ID, Progress: c.Progress, ClaimedAt: c.ClaimedAt, ExpiresAt: c.ExpiresAt})
-}
-
-// eventFilter selects the events of a page. Modules filter alike.
-type eventFilter struct {
-	Kind, Agent, Words string
-	Kinds, Agents      []string // the choices
-}
-
-func (b *Board) eventsPage(w http.ResponseWriter, r *http.Request) {
-	g, q := b.state.current(), r.URL.Query()
-	f := eventFilter{Kind: q.Get("kind"), Agent: q.Get("agent"), Words: q.Get("q")}
-	var shown []event
-	for _, e := range slices.Backward(g.Events) {
-		f.Kinds, f.Agents = append(f.Kinds, e.Kind), append(f.Agents, e.Agent)
-		if len(shown) < firstLines && f.selects(e) {
-			shown = append(shown, e)
+// Headline says what waits for a person, or that nothing does.
+func (o overview) Headline() string {
+	var waits []string
+	for _, sort := range []struct {
+		n         int
+		one, more string
+	}{
+		{o.Questions, "question", "questions"}, {o.Asked.Count - o.Questions, "review", "reviews"}, {o.Failed.Count, "task given up", "tasks given up"},
+	} {
+		if sort.n > 0 {
+			waits = append(waits, many(sort.n, sort.one, sort.more))
 		}
 	}
-	f.Kinds, f.Agents = choices(f.Kinds, f.Kind), choices(f.Agents, f.Agent)
-	render(w, http.StatusOK, "events.html", b.page("events", "Events", g, struct {
-		Filter eventFilter
-		Events []event
-	}{f, shown}))
-}
-
-func (f eventFilter) selects(e event) bool {
-	return (f.Kind == "" || f.Kind == e.Kind) && (f.Agent == "" || f.Agent == e.Agent) &&
-		card{Title: e.Title, Agent: e.Agent, Why: e.Kind, Note: e.Text}.matches(f.Words)
-}
-
-func (b *Board) healthPage(w http.ResponseWriter, r *http.Request) {
-	status, err := client.Do(r.Context(), b.Daemon, api.OpStatus, struct{}{})
-	if err != nil {
-		b.refuse(w, r, "health", "Health", err)
-		return
+	if len(waits) == 0 {
+		return "Nothing waits for you"
 	}
-	how := condition{Status: status}
-	if status.Cluster != nil {
-		// Show the daemon even if the cluster cannot be asked.
-		cluster, err := client.Do(r.Context(), b.Daemon, api.OpCluster, struct{}{})
-		if how.Members = cluster.Members; err != nil {
-			how.NoMembers = text(err.Error(), 2*maxLine)
-		}
+	last := waits[len(waits)-1]
+	if len(waits) > 1 {
+		last = strings.Join(waits[:len(waits)-1], ", ") + " and " + last
 	}
-	render(w, http.StatusOK, "health.html", b.page("health", "Health", b.state.current(), how))
+	if o.Asked.Count+o.Failed.Count == 1 {
+		return last + " waits for you"
+	}
+	return last + " wait for you"
 }
 
-// condition is the state of the daemon, and of its cluster if it has one.
-type condition struct {
-	api.Status
-	Members   []api.Member
-	NoMembers string // why the members cannot be shown
+// Reasons says why a ready task comes when it does.
+func (c card) Reasons() string {
+	var all []string
+	if c.Word != "" {
+		all = append(all, c.Word)
+	}
+	if c.Unblocks > 0 {
+		all = append(all, many(c.Unblocks, "task waits", "tasks wait")+" for it")
+	}
+	return strings.Join(all, " · ")
 }

@@ -86,7 +86,7 @@ func shootDay(m *mesh, c *chrome) {
 	ctx, f := m.t.Context(), new(film)
 	c.size(960, 600, "light")
 	c.visit("/")
-	c.until(`document.querySelector('#link')?.textContent === 'live'`)
+	c.until(`document.documentElement.dataset.link === 'live'`)
 	f.shoot(c, 2*time.Second)
 	first := m.claim("Sandman", "")
 	c.do(chromedp.Sleep(2 * time.Second))
@@ -110,7 +110,7 @@ func shootDay(m *mesh, c *chrome) {
 	c.visit("/tasks")
 	c.until(`document.querySelectorAll('.card').length > 5`)
 	f.shoot(c, 3*time.Second)
-	c.visit("/timeline?range=10m")
+	c.visit("/activity?range=10m")
 	c.until(`document.querySelector('main svg')`)
 	f.shoot(c, 3*time.Second)
 	f.write(c, "day")
@@ -143,12 +143,12 @@ func TestShots(t *testing.T) {
 		c.size(shot.width, shot.height, shot.scheme)
 		if strings.HasPrefix(shot.name, "now") {
 			c.visit("/")
-			c.until(`document.querySelector('#link')?.textContent === 'live'`)
+			c.until(`document.documentElement.dataset.link === 'live'`)
 			c.take(shot.name)
 			continue
 		}
 		c.visit("/tasks")
-		c.until(`document.querySelector('#link')?.textContent === 'live'`)
+		c.until(`document.documentElement.dataset.link === 'live'`)
 		c.until(columnOf("Document the export API"))
 		c.take(shot.name)
 	}

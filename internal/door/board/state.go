@@ -1,13 +1,8 @@
 package board
 
 import (
-	"cmp"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,171 +11,127 @@ import (
 	"dibs/internal/task"
 )
 
-// What a board remembers: events for the page of events, and news for readers that were away for a
-// moment.
-const (
-	maxEvents = 1000
-	maxNews   = 2000
-	maxCards  = 1000 // limit of cards in one piece of news
-)
+// maxEvents is how many events a board remembers.
+const maxEvents = 1000
 
-// state is what pages show, from the daemon's last answers, and the news of it. It is safe for
-// concurrent use.
+// state is what pages show, from the daemon's last answers. It is safe for concurrent use.
 type state struct {
-	run string // identifies this state: the next one numbers its news from the start
+	run string // identifies this state: the next one counts its changes from zero
 
 	mu      sync.Mutex
-	cards   map[task.ID]card
+	cards   []card // in the daemon's order
 	health  health
 	pauses  []api.Pause
 	words   map[task.Status]string // the board's
 	events  []event                // oldest first
-	news    []news
-	number  int64         // the number of the last piece of news
-	changed chan struct{} // closed with the next piece of news
-}
-
-// news is a change that open pages have to show.
-type news struct {
-	number int64
-	kind   string // tasks, event or health
-	data   []byte // JSON
-}
-
-// tasksNews lists the cards that are new or changed, and those that are gone.
-type tasksNews struct {
-	Set  []card    `json:"set,omitempty"`
-	Gone []task.ID `json:"gone,omitempty"`
+	number  int64                  // how often it has changed
+	changed chan struct{}          // closed with the next change
 }
 
 // health is the state of the daemon. Moments are as in a card.
 type health struct {
-	Up       bool   `json:"up"`
-	Since    int64  `json:"since,omitempty"` // the start of its silence
-	Error    string `json:"error,omitempty"` // why
-	ReadOnly bool   `json:"read_only,omitempty"`
+	Up    bool
+	Since int64  // the start of its silence
+	Error string // why
 
-	Tasks     int    `json:"tasks"`
-	Ready     int    `json:"ready"`
-	Held      int    `json:"held"`
-	Synced    int64  `json:"synced,omitempty"`
-	Stale     bool   `json:"stale,omitempty"`
-	Syncing   int    `json:"syncing,omitempty"` // how many tasks have been read, during a full sync
-	Owed      int    `json:"owed"`
-	OwedSince int64  `json:"owed_since,omitempty"`
-	Trouble   string `json:"trouble,omitempty"` // with Notion
-	Paused    int64  `json:"paused,omitempty"`
-	Warnings  int    `json:"warnings,omitempty"`
-	// Brake is another text whenever something else is paused; Halted says that everybody is.
-	Brake  string `json:"brake,omitempty"`
-	Halted bool   `json:"halted,omitempty"`
+	Tasks, Ready, Held int
+	Synced             int64
+	Stale              bool
+	Syncing            int // how many tasks have been read, during a full sync
+	Owed               int
+	OwedSince          int64
+	Trouble            string // with Notion
+	Paused             int64
+	Warnings           int
+	Halted             bool // everybody is paused
 }
 
 // event is something that happened, as a page shows it.
 type event struct {
-	ID    int64   `json:"id"`
-	At    int64   `json:"at"`
-	Kind  string  `json:"kind"`
-	Agent string  `json:"agent,omitempty"`
-	Hue   int     `json:"hue,omitempty"`
-	Task  task.ID `json:"task,omitempty"`
-	Title string  `json:"title,omitempty"`
-	Text  string  `json:"text,omitempty"` // further details
+	ID    int64
+	At    int64
+	Kind  string
+	Agent string
+	Task  task.ID
+	Title string
+	Text  string // further details
 }
 
-func newState(run string, readOnly bool) *state {
-	return &state{run: run, cards: make(map[task.ID]card), health: health{ReadOnly: readOnly}, changed: make(chan struct{})}
-}
+func newState(run string) *state { return &state{run: run, changed: make(chan struct{})} }
 
-// publish adds a piece of news. The caller has locked s.mu.
-func (s *state) publish(kind string, what any) {
-	data, err := json.Marshal(what)
-	if err != nil {
-		panic(err) // texts and numbers only
-	}
+// touch tells open pages that there is something new. The caller has locked s.mu.
+func (s *state) touch() {
 	s.number++
-	s.news = append(s.news, news{s.number, kind, data})
-	if len(s.news) > maxNews {
-		s.news = slices.Delete(s.news, 0, len(s.news)-maxNews)
-	}
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// put stores cards; with all, they replace the old ones. Only visible changes are news.
-func (s *state) put(cards []card, all bool) {
+// touched is touch for a change that is kept elsewhere.
+func (s *state) touched() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var said tasksNews
-	if all {
-		there := make(map[task.ID]bool, len(cards))
-		for _, c := range cards {
-			there[c.ID] = true
-		}
-		for id := range s.cards {
-			if !there[id] {
-				said.Gone = append(said.Gone, id)
-				delete(s.cards, id)
-			}
-		}
-	}
-	for _, c := range cards {
-		if old, ok := s.cards[c.ID]; !ok || old != c {
-			s.cards[c.ID] = c
-			said.Set = append(said.Set, c)
-		}
-	}
-	switch many := len(said.Set) + len(said.Gone); {
-	case many > maxCards:
-		s.news = nil // for readers, starting again is cheaper
-		s.publish("tasks", tasksNews{})
-		s.news = nil
-	case many > 0:
-		s.publish("tasks", said)
+	s.touch()
+}
+
+// put stores all cards, in the daemon's order. Only a visible change is told.
+func (s *state) put(cards []card) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Equal(s.cards, cards) {
+		s.cards = cards
+		s.touch()
 	}
 }
 
-// drop removes a card.
-func (s *state) drop(id task.ID) {
+// change stores some cards, each where it was, a new one at the end, until all are read again; and
+// drops those that are gone.
+func (s *state) change(cards []card, gone []task.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.cards[id]; ok {
-		delete(s.cards, id)
-		s.publish("tasks", tasksNews{Gone: []task.ID{id}})
+	all := slices.DeleteFunc(slices.Clone(s.cards), func(c card) bool { return slices.Contains(gone, c.ID) })
+	for _, c := range cards {
+		if i := slices.IndexFunc(all, func(other card) bool { return other.ID == c.ID }); i >= 0 {
+			all[i] = c
+		} else {
+			all = append(all, c)
+		}
+	}
+	if !slices.Equal(s.cards, all) {
+		s.cards = all
+		s.touch()
 	}
 }
 
 // updateClaims takes the leases and the progress of the held claims, which change without an event. It returns the
 // tasks whose cards contradict the claims and have to be read again.
 func (s *state) updateClaims(claims []api.Claim) (doubted []task.ID) {
+	held := make(map[task.ID]api.Claim, len(claims))
+	for _, a := range claims {
+		held[a.Task.ID] = a
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var said tasksNews
-	held := make(map[task.ID]bool, len(claims))
-	for _, a := range claims {
-		held[a.Task.ID] = true
-		c, ok := s.cards[a.Task.ID]
-		if !ok || a.State != claim.Held || c.Status != task.InProgress || c.Claim != a.ID {
+	all, before := slices.Clone(s.cards), len(held)
+	for i, c := range all {
+		a, ok := held[c.ID]
+		delete(held, c.ID)
+		switch {
+		case !ok && c.Claim != "", ok && a.State == claim.Held && (c.Status != task.InProgress || c.Claim != a.ID):
+			doubted = append(doubted, c.ID)
+		case ok && a.State == claim.Held:
+			all[i].From, all[i].Until, all[i].Progress = milliseconds(a.ClaimedAt), milliseconds(a.ExpiresAt), text(a.Progress, maxLine)
+		}
+	}
+	if len(all) > 0 || before == 0 {
+		for id, a := range held { // on no card
 			if a.State == claim.Held {
-				doubted = append(doubted, a.Task.ID)
+				doubted = append(doubted, id)
 			}
-			continue
-		}
-		next := c
-		next.From, next.Until, next.Progress = milliseconds(a.ClaimedAt), milliseconds(a.ExpiresAt), text(a.Progress, maxLine)
-		next.Rank = heldRank(next)
-		if next != c {
-			s.cards[c.ID] = next
-			said.Set = append(said.Set, next)
 		}
 	}
-	for id, c := range s.cards {
-		if c.Claim != "" && !held[id] {
-			doubted = append(doubted, id)
-		}
-	}
-	if len(said.Set) > 0 {
-		s.publish("tasks", said)
+	if !slices.Equal(s.cards, all) {
+		s.cards = all
+		s.touch()
 	}
 	return doubted
 }
@@ -196,25 +147,48 @@ func (s *state) addEvent(e event) {
 	if len(s.events) > maxEvents {
 		s.events = slices.Delete(s.events, 0, len(s.events)-maxEvents)
 	}
-	s.publish("event", e)
+	s.touch()
 }
 
-// setHealth stores the state of the daemon.
-func (s *state) setHealth(h health) {
+// setStatus stores the state of the daemon.
+func (s *state) setStatus(h health, pauses []api.Pause, words map[task.Status]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h.ReadOnly = s.health.ReadOnly
-	if h != s.health {
-		s.health = h
-		s.publish("health", h)
+	if words != nil {
+		s.words = words
+	}
+	s.setPaused(h, pauses)
+}
+
+// setPauses stores what is paused.
+func (s *state) setPauses(pauses []api.Pause) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.setPaused(s.health, pauses)
+}
+
+// setPaused stores both. The caller has locked s.mu.
+func (s *state) setPaused(h health, pauses []api.Pause) {
+	h.Halted = slices.ContainsFunc(pauses, func(p api.Pause) bool { return p.Agent == "" })
+	same := slices.EqualFunc(s.pauses, pauses, func(a, b api.Pause) bool {
+		return a.Agent == b.Agent && a.At.Equal(b.At.Time) && a.ExpiresAt.Equal(b.ExpiresAt.Time)
+	})
+	if h != s.health || !same {
+		s.health, s.pauses = h, pauses
+		s.touch()
 	}
 }
 
-// setWords stores what the board calls its statuses.
-func (s *state) setWords(words map[task.Status]string) {
+// down records that the daemon does not answer.
+func (s *state) down(why string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.words = words
+	h := s.health
+	if h.Up || h.Since == 0 {
+		h.Since = now.UnixMilli()
+	}
+	h.Up, h.Error = false, text(why, maxLine)
+	s.setPaused(h, s.pauses)
 }
 
 // has reports whether the board has a status, as far as is known.
@@ -224,52 +198,21 @@ func (s *state) has(status task.Status) bool {
 	return s.words == nil || s.words[status] != ""
 }
 
-// down records that the daemon does not answer.
-func (s *state) down(why string, now time.Time) {
-	s.mu.Lock()
-	h := s.health
-	s.mu.Unlock()
-	if h.Up || h.Since == 0 {
-		h.Since = now.UnixMilli()
-	}
-	h.Up, h.Error = false, text(why, maxLine)
-	s.setHealth(h)
-}
-
-// place is a reader's position in the news.
-type place struct {
-	run    string
-	number int64
-}
-
-func (p place) String() string { return fmt.Sprintf("%s.%d", p.run, p.number) }
-
-func parsePlace(s string) place {
-	run, number, _ := strings.Cut(s, ".")
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil {
-		return place{}
-	}
-	return place{run, n}
-}
-
-// after returns the news after p, and a channel that is closed once there is more. ok is false if
-// some of it is no longer kept, or p is not of this state.
-func (s *state) after(p place) (list []news, more <-chan struct{}, ok bool) {
+// news returns where the state is, and a channel that is closed once it has changed.
+func (s *state) news() (place string, more <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	missed := s.number - p.number
-	if p.run != s.run || missed < 0 || missed > int64(len(s.news)) {
-		return nil, nil, false
-	}
-	return slices.Clone(s.news[len(s.news)-int(missed):]), s.changed, true
+	return s.place(), s.changed
 }
+
+// place names the state as it is. The caller has locked s.mu.
+func (s *state) place() string { return fmt.Sprintf("%s.%d", s.run, s.number) }
 
 // glance is a snapshot of the state.
 type glance struct {
-	Place  place
+	Place  string
 	Now    time.Time
-	Cards  []card // ordered by rank
+	Cards  []card
 	Events []event
 	Health health
 	Pauses []api.Pause
@@ -278,47 +221,16 @@ type glance struct {
 
 func (s *state) current() glance {
 	s.mu.Lock()
-	g := glance{Place: place{s.run, s.number}, Now: time.Now(), Cards: slices.Collect(maps.Values(s.cards)), Events: slices.Clone(s.events), Health: s.health, Pauses: s.pauses, words: s.words}
-	s.mu.Unlock()
-	slices.SortFunc(g.Cards, func(a, b card) int { return cmp.Compare(a.Rank, b.Rank) })
-	return g
-}
-
-// pulse returns the state of the daemon, and the position of the news.
-func (s *state) pulse() (health, place) {
-	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.health, place{s.run, s.number}
+	return glance{Place: s.place(), Now: time.Now(), Cards: s.cards, Events: slices.Clone(s.events), Health: s.health, Pauses: s.pauses, words: s.words}
 }
 
-// brake shows in h what is paused.
-func (h *health) brake(pauses []api.Pause) {
-	h.Brake, h.Halted = "", false
-	for _, p := range pauses {
-		h.Brake += fmt.Sprintf("%s %d %d;", p.Agent, milliseconds(p.At), milliseconds(p.ExpiresAt))
-		h.Halted = h.Halted || p.Agent == ""
+// word returns what the board calls a status.
+func (g glance) word(of column) string {
+	if name := g.words[of.Status]; name != "" && name != string(of.Status) {
+		return text(name, 80)
 	}
-}
-
-// setPauses stores what is paused.
-func (s *state) setPauses(pauses []api.Pause) {
-	s.mu.Lock()
-	s.pauses = pauses
-	h := s.health
-	s.mu.Unlock()
-	h.brake(pauses)
-	s.setHealth(h)
-}
-
-// called returns the column under the board's own name, if it has one.
-func (g glance) called(c column) column {
-	if name := g.words[c.Status]; name != "" && name != string(c.Status) {
-		c.Name = text(name, 80)
-	}
-	if c.Key == people {
-		c.Name += ": people"
-	}
-	return c
+	return of.Name
 }
 
 // size returns the number of tasks.

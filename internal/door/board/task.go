@@ -1,152 +1,118 @@
 package board
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
+	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/task"
 )
 
-// details is a task with its record.
+// details is a task with what happened to it.
 type details struct {
 	card
 	Of       api.Task
 	Note     string // all of it
-	Assigned string
-	Fields   []field
+	Fields   []want
 	Reserved []api.Reservation // with its claim
 	Graph    graph
-	Said     content
-	Actions  []action
+	Page     content
+	Primary  action
+	Others   []action
 	Done     string // what was just done
-	History  []entry
-	Earlier  string // the URL of earlier entries, if there are more
+	Activity []entry
+	Earlier  int    // how many entries are left out
+	Once     string // the idempotency key of the comment
+	Seen     shown
 }
 
-// field is a further property of a task.
-type field struct{ Name, Value string }
-
-// entry is a line of a task's history.
+// entry is a line of a task's activity: a step of its story, or a comment.
 type entry struct {
-	At    api.Time
-	Kind  string
-	Agent string
-	Hue   int
-	Text  string
+	At        api.Time
+	Who, What string
+	Text      string
+	Comment   bool
 }
 
-// maxHistory limits the entries of a task's history on one page.
-const maxHistory = 500
+// maxActivity limits the entries of a task's activity.
+const maxActivity = 100
 
+// taskPage shows a task as a page of its own.
 func (b *Board) taskPage(w http.ResponseWriter, r *http.Request) {
-	t, ok := b.taskOf(w, r)
-	if !ok {
-		return
+	v, err := b.task(r.Context(), r.PathValue("id"), r.URL.Query())
+	b.answer(w, r, http.StatusOK, v, err)
+}
+
+// contentPage is taskPage once what the task's page says has been read, for browsers without JavaScript.
+func (b *Board) contentPage(w http.ResponseWriter, r *http.Request) {
+	if t, err := b.find(r.Context(), r.PathValue("id")); err == nil {
+		ctx, cancel := context.WithTimeoutCause(r.Context(), contentWait, errors.New("it takes too long to answer"))
+		defer cancel()
+		b.contents.read(ctx, t)
 	}
-	id := t.ID
-	after := r.URL.Query().Get("after")
-	record, err := client.Do(r.Context(), b.Daemon, api.OpLog, api.LogInput{Task: string(id), Limit: maxHistory, After: after})
+	b.taskPage(w, r)
+}
+
+// task shows a task.
+func (b *Board) task(ctx context.Context, id string, q url.Values) (view, error) {
+	v := view{Name: "task", Title: "Task", Template: "task.html"}
+	t, err := b.find(ctx, id)
 	if err != nil {
-		b.refuse(w, r, "board", "Task", err)
-		return
+		return v, err
 	}
-	g := b.state.current()
-	d := details{
-		card: cardOf(t), Of: t, Note: task.Plain(t.Note), Assigned: text(t.AssignedTo, 80), Said: b.contents.of(t), Actions: b.actions(t),
+	d := details{card: cardOf(t), Of: t, Note: task.Plain(t.Note), Page: b.contents.of(t), Done: doneOf(q.Get("done"))}
+	v.Title, d.Seen, d.Once = d.Title, d.shown(), newKey()
+	// Comments have a form of their own.
+	if all := slices.DeleteFunc(b.actions(d.card), func(a action) bool { return a.Verb == remark.Verb }); len(all) > 0 {
+		d.Primary, d.Others = all[0], all[1:]
 	}
-	d.Done = doneOf(r.URL.Query().Get("done"))
-	d.Graph = graphOf(g.Cards, d.card)
+	d.Graph = graphOf(b.state.current().Cards, d.card)
 	for _, name := range slices.Sorted(maps.Keys(t.Fields)) {
 		if value := task.FieldText(t.Fields[name]); value != "" {
-			d.Fields = append(d.Fields, field{text(name, 80), text(value, maxLine)})
+			d.Fields = append(d.Fields, want{text(name, 80), text(value, maxLine)})
 		}
 	}
 	if t.ClaimID != "" {
-		all, err := client.Do(r.Context(), b.Daemon, api.OpReservations, api.ListReservationsInput{Agent: t.Agent})
+		all, err := client.Do(ctx, b.Daemon, api.OpReservations, api.ListReservationsInput{Agent: t.Agent})
 		if err != nil {
-			b.refuse(w, r, "board", "Task", err)
-			return
+			return v, err
 		}
 		d.Reserved = slices.DeleteFunc(all.Reservations, func(one api.Reservation) bool { return one.ClaimID != t.ClaimID })
 	}
-	for _, e := range record.Entries {
-		d.History = append(d.History, entryOf(e))
+	story, err := client.Do(ctx, b.Daemon, api.OpStory, api.StoryInput{ID: string(t.ID)})
+	if err != nil {
+		return v, err
 	}
-	if after == "" {
-		slices.Reverse(d.History)
+	for _, s := range story.Story {
+		d.Activity = append(d.Activity, entry{At: s.At, Who: text(s.Who, 80), What: text(s.What, maxLine), Text: text(s.Why, 2*maxLine)})
 	}
-	if len(record.Entries) == maxHistory && after == "" {
-		d.Earlier = fmt.Sprintf("/tasks/%s?after=%s", id, beginning)
-	} else if len(record.Entries) == maxHistory {
-		d.Earlier = fmt.Sprintf("/tasks/%s?after=%s", id, url.QueryEscape(record.Entries[maxHistory-1].ID))
+	for _, c := range d.Page.Comments {
+		d.Activity = append(d.Activity, entry{At: c.At, Who: cmp.Or(c.By, "Somebody"), Text: c.Text, Comment: true})
 	}
-	render(w, http.StatusOK, "task.html", b.page("task", d.Title, g, d))
+	slices.SortStableFunc(d.Activity, func(a, b entry) int { return a.At.Compare(b.At.Time) })
+	d.Earlier = max(0, len(d.Activity)-maxActivity)
+	d.Activity = d.Activity[d.Earlier:]
+	v.Body, v.Every = d, time.Second
+	return v, nil
 }
 
 // doneOf says what was just done.
 func doneOf(verb string) string {
-	if verb == "add" {
+	switch verb {
+	case "add":
 		return "The task was made."
+	case "pause":
+		return "Paused: nothing new is granted."
+	case "resume":
+		return "Resumed."
 	}
 	a, _ := actionOf(verb)
 	return a.Done
-}
-
-// beginning sorts before every entry of the record.
-const beginning = "00000000000000000000000000"
-
-func entryOf(e api.LogEntry) entry {
-	out := entry{At: e.At, Kind: string(e.Kind), Agent: text(e.Agent, 80)}
-	out.Hue = hue(out.Agent)
-	parts := []string{string(e.Code), e.Detail, e.Summary}
-	if e.Holder != "" && !strings.Contains(e.Detail, e.Holder) {
-		parts = append(parts, "other party: "+e.Holder)
-	}
-	if e.Count > 1 {
-		parts = append(parts, fmt.Sprintf("%d times", e.Count))
-	}
-	var said bytes.Buffer
-	for _, part := range parts {
-		if part == "" {
-			continue
-		}
-		if said.Len() > 0 {
-			said.WriteString("; ")
-		}
-		said.WriteString(part)
-	}
-	out.Text = text(said.String(), 2*maxLine)
-	return out
-}
-
-// contentPage shows the content of a task's page: for browsers without JavaScript, and for the module to
-// put it into the task's own page.
-func (b *Board) contentPage(w http.ResponseWriter, r *http.Request) {
-	t, ok := b.taskOf(w, r)
-	if !ok {
-		return
-	}
-	ctx, cancel := context.WithTimeoutCause(r.Context(), contentWait, errors.New("it takes too long to answer"))
-	defer cancel()
-	one, err := b.contents.read(ctx, t)
-	if err != nil {
-		if gone(r) {
-			return
-		}
-		one = b.contents.of(t)
-		one.Load, one.Problems = false, []string{"What the page says could not be read: " + text(err.Error(), 2*maxLine)}
-	}
-	render(w, http.StatusOK, "said.html", b.page("task", "What the page says", b.state.current(), struct {
-		card
-		Said content
-	}{cardOf(t), one}))
 }

@@ -33,6 +33,7 @@ type Chart struct {
 type Series struct {
 	Name   string
 	Class  string // its class in the style sheet
+	Agent  string // whose it is; empty for nobody's
 	Values []float64
 }
 
@@ -54,7 +55,7 @@ type Tick struct {
 // Bar is a rectangle.
 type Bar struct {
 	X, Y, Width, Height float64
-	Class, Tip          string
+	Class, Agent, Tip   string
 }
 
 // Line is an open path; Dots are values without neighbours.
@@ -104,7 +105,7 @@ func (c Chart) Draw() Drawing {
 			d.Bars = append(d.Bars, Bar{
 				X: round(x(float64(i) + gap/2)), Width: round(plotWidth / float64(steps) * (1 - gap)),
 				Y: round(y(floor + v)), Height: round(y(floor) - y(floor+v)),
-				Class: s.Class, Tip: fmt.Sprintf("%s %s: %s", c.At(i).Format(layout(c.Step)), s.Name, c.format(v)),
+				Class: s.Class, Agent: s.Agent, Tip: fmt.Sprintf("%s %s: %s", c.At(i).Format(layout(c.Step)), s.Name, c.format(v)),
 			})
 			floor += v
 		}

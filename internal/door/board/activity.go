@@ -66,16 +66,14 @@ type mark struct {
 // track is the lane of one agent, or of people.
 type track struct {
 	Name   string
-	Hue    int
+	People bool
 	Height int
 	Bars   []*bar
 	Marks  []*mark
 }
 
-// timeline is what the page shows.
+// timeline is what agents and people did in a time.
 type timeline struct {
-	Range     string
-	Ranges    any
 	From      api.Time
 	Now       chart.Percent
 	Ticks     []chart.Tick
@@ -86,22 +84,72 @@ type timeline struct {
 	Truncated bool    // not all of the range was read
 }
 
-func (b *Board) timelinePage(w http.ResponseWriter, r *http.Request) {
-	key := cmp.Or(r.URL.Query().Get("range"), "1h")
-	for _, span := range ranges {
-		if span.Key != key {
-			continue
+// happened is the page of activity: the timeline, and the events.
+type happened struct {
+	Range string
+	Spans []choice
+	Line  timeline
+	Why   string // why there is no timeline
+
+	Kind, Agent, Words string
+	Kinds, Agents      []string // the choices
+	Events             []event  // the newest first
+	More               string   // the address with the others
+}
+
+// How many events are shown at first.
+const firstEvents = 60
+
+// activity shows what happened.
+func (b *Board) activity(ctx context.Context, q url.Values) (view, error) {
+	v := view{Name: "activity", Title: "Activity", Template: "activity.html", Every: 5 * time.Second}
+	h := happened{Range: cmp.Or(q.Get("range"), "1h"), Kind: q.Get("kind"), Agent: q.Get("agent"), Words: q.Get("q")}
+	address := func(name, value string) string {
+		with := url.Values{}
+		for _, key := range []string{"range", "kind", "agent", "q"} {
+			if q.Get(key) != "" {
+				with.Set(key, q.Get(key))
+			}
 		}
-		line, err := b.timeline(r.Context(), time.Now(), span.Length)
-		if err != nil {
-			b.refuse(w, r, "timeline", "Timeline", err)
-			return
-		}
-		line.Range, line.Ranges = key, ranges
-		render(w, http.StatusOK, "timeline.html", b.page("timeline", "Timeline", b.state.current(), line))
-		return
+		with.Set(name, value)
+		return "/activity?" + with.Encode()
 	}
-	b.say(w, http.StatusNotFound, "There is no such timeline", "A timeline shows the last 10 minutes, hour, 6 hours, day or week.")
+	var length time.Duration
+	for _, span := range ranges {
+		if span.Key == h.Range {
+			length = span.Length
+		}
+		h.Spans = append(h.Spans, choice{Name: span.Name, URL: address("range", span.Key), On: span.Key == h.Range})
+	}
+	if length == 0 {
+		return v, &missing{"There is no such timeline", "A timeline shows the last 10 minutes, hour, 6 hours, day or week."}
+	}
+	var err error
+	if h.Line, err = b.timeline(ctx, time.Now(), length); err != nil {
+		h.Why = text(err.Error(), 2*maxLine) // the events are known all the same
+	}
+	most := firstEvents
+	if q.Get("all") != "" {
+		most = maxEvents
+	}
+	for _, e := range slices.Backward(b.state.current().Events) {
+		h.Kinds, h.Agents = append(h.Kinds, e.Kind), append(h.Agents, e.Agent)
+		switch {
+		case !h.selects(e):
+		case len(h.Events) < most:
+			h.Events = append(h.Events, e)
+		default:
+			h.More = address("all", "1")
+		}
+	}
+	h.Kinds, h.Agents = choices(h.Kinds, h.Kind), choices(h.Agents, h.Agent)
+	v.Body = h
+	return v, nil
+}
+
+func (h happened) selects(e event) bool {
+	return (h.Kind == "" || h.Kind == e.Kind) && (h.Agent == "" || h.Agent == e.Agent) &&
+		card{Title: e.Title, Agent: e.Agent, Why: e.Kind, Note: e.Text}.matches(h.Words)
 }
 
 func (b *Board) timeline(ctx context.Context, now time.Time, length time.Duration) (timeline, error) {
@@ -232,7 +280,7 @@ func tracks(scale chart.Scale, now time.Time, bars []*bar, marks []*mark) (out [
 	laid := make(map[string]*chart.Lane)
 	lane := func(name string) (*track, *chart.Lane) {
 		if lanes[name] == nil {
-			lanes[name], laid[name] = &track{Name: cmp.Or(name, "People"), Hue: hue(name)}, chart.NewLane(scale)
+			lanes[name], laid[name] = &track{Name: cmp.Or(name, "People"), People: name == ""}, chart.NewLane(scale)
 			out = append(out, lanes[name])
 		}
 		return lanes[name], laid[name]
@@ -263,8 +311,9 @@ func tracks(scale chart.Scale, now time.Time, bars []*bar, marks []*mark) (out [
 	for name, t := range lanes {
 		t.Height = laid[name].Height
 	}
-	slices.SortFunc(out, func(a, b *track) int { // people first, who have no colour
-		return cmp.Or(cmp.Compare(min(a.Hue, 1), min(b.Hue, 1)), cmp.Compare(a.Name, b.Name))
+	slices.SortFunc(out, func(a, b *track) int { // people first
+		first := func(t *track) int { return map[bool]int{false: 1}[t.People] }
+		return cmp.Or(cmp.Compare(first(a), first(b)), cmp.Compare(a.Name, b.Name))
 	})
 	more = max(0, len(out)-maxLanes)
 	return out[:len(out)-more], more
@@ -283,28 +332,21 @@ func short(t api.Time) string {
 
 // storyPage tells what happened to a task, or to one claim.
 func (b *Board) storyPage(w http.ResponseWriter, r *http.Request) {
+	v := view{Name: "activity", Title: "Story", Template: "story.html", Every: 3 * time.Second}
 	story, err := client.Do(r.Context(), b.Daemon, api.OpStory, api.StoryInput{ID: r.PathValue("id")})
-	if err != nil {
-		b.refuse(w, r, "timeline", "Story", err)
-		return
+	if err == nil {
+		var steps []entry
+		for _, s := range story.Story {
+			steps = append(steps, entry{At: s.At, Who: text(s.Who, 80), What: text(s.What, maxLine), Text: text(s.Why, 2*maxLine)})
+		}
+		title := cmp.Or(text(story.Task.Title, maxTitle), "Untitled")
+		_, isClaim := claim.ParseID(r.PathValue("id"))
+		v.Title, v.Body = "The story of "+title, struct {
+			ID    task.ID
+			Title string
+			Claim bool
+			Steps []entry
+		}{story.Task.ID, title, isClaim, steps}
 	}
-	type step struct {
-		api.Step
-		Person bool
-		Hue    int
-	}
-	var steps []step
-	for _, s := range story.Story {
-		s.Who, s.What, s.Why = text(s.Who, 80), text(s.What, maxLine), text(s.Why, 2*maxLine)
-		steps = append(steps, step{Step: s, Hue: hue(s.Who)})
-	}
-	title := cmp.Or(text(story.Task.Title, maxTitle), "Untitled")
-	_, isClaim := claim.ParseID(r.PathValue("id"))
-	render(w, http.StatusOK, "story.html", b.page("timeline", "The story of "+title, b.state.current(), struct {
-		ID    task.ID
-		Title string
-		Claim bool
-		Whole string
-		Steps []step
-	}{story.Task.ID, title, isClaim, "/story/" + url.PathEscape(string(story.Task.ID)), steps}))
+	b.answer(w, r, http.StatusOK, v, err)
 }
