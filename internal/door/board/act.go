@@ -544,7 +544,7 @@ func (b *Board) bulkPage(w http.ResponseWriter, r *http.Request) {
 	for n, id := range ids {
 		t, err := b.find(r.Context(), id)
 		q := question{action: form.action, Task: cardOf(t), Seen: shownOf(t), For: form.For, Said: text(r.Form.Get("text"), maxLine), Key: fmt.Sprintf("%s-%s", form.Key, id)}
-		switch seen := r.PostForm["seen"]; {
+		switch seen := r.Form["seen"]; {
 		case err != nil:
 			q.Task = card{Title: text(id, 80)}
 			q.Problem = text(err.Error(), 2*maxLine)

@@ -274,5 +274,13 @@ func numbersOf(report api.Report) []number {
 	for _, a := range report.Agents {
 		done, lost, usd = done+a.Completed, lost+a.Lost, usd+a.USD
 	}
-	return []number{{Name: "Done", Value: grouped(done)}, {Name: "Lost", Value: grouped(lost)}, {Name: "Spent", Value: fmt.Sprintf("$%.2f", usd)}}
+	return []number{{Name: "Done", Value: grouped(done)}, {Name: "Lost", Value: grouped(lost)}, {Name: "Spent", Value: dollars(usd)}}
+}
+
+// dollars writes an amount; a dash for none.
+func dollars(usd float64) string {
+	if usd == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("$%.2f", usd)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"html"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -325,6 +326,121 @@ func TestAnswer(t *testing.T) {
 	}) {
 		t.Errorf("the task is %+v, %v", content, err)
 	}
+}
+
+// TestFormsStay types into forms while the page is changed under them: what is typed stays, an open form
+// says what has changed, and one that was refused says why for as long as it is there.
+func TestFormsStay(t *testing.T) {
+	needsBrowser(t)
+	m := newMesh(t, "empty", 0)
+	id, other := m.add("Mend the fence", nil), m.add("Paint the gate", nil)
+	m.sync()
+	c := newChrome(t)
+	c.openTasks(m)
+	changed := func(title string) {
+		t.Helper()
+		m.add(title, nil)
+		m.sync()
+		c.until(columnOf(title))
+	}
+	c.press(fmt.Sprintf(`.card .title[href="/tasks/%s"]`, id))
+	c.until(`document.querySelector('#pane #comment')`)
+	c.do(chromedp.Focus(`#comment`, chromedp.ByQuery), input.InsertText("Wire, "))
+	c.do(chromedp.Evaluate(`document.querySelector('#pane #details').open = true; document.querySelector('.column[data-status=OPEN] input').click()`, nil), chromedp.Focus(`#comment`, chromedp.ByQuery))
+	changed("Oil the hinges")
+	c.until(`document.activeElement.id === 'comment' && document.activeElement.value === 'Wire, ' && document.querySelector('#pane #details').open && document.querySelectorAll('.card input:checked').length === 1`)
+	c.until(`document.querySelector('#bulk').innerText.startsWith('1 selected')`)
+	// An open form tells what somebody else has changed, before it is sent.
+	c.press(`#pane a[href$="/block"]`)
+	c.until(`document.querySelector('#pane .question input[name=text]') === document.activeElement`)
+	c.do(input.InsertText("no wire"))
+	testkit.Must(t, m.notion.EditPage(id, titled("Mend the old fence")))
+	m.sync()
+	c.until(`document.querySelector('#pane .question .meanwhile')?.innerText.includes('Mend the old fence') && document.querySelector('#pane .question input[name=text]').value === 'no wire'`)
+	c.press(`#pane .question button`)
+	c.until(`document.querySelector('#pane .question .button')?.textContent === 'Block all the same'`)
+	changed("Water the plants")
+	c.until(`document.querySelector('#pane .question .meanwhile') && document.querySelector('#pane .question input[name=text]').value === 'no wire'`)
+	c.press(`#pane .question button`)
+	c.until(`document.querySelector('#pane .done')?.textContent === 'The task is blocked.'`)
+	// What an agent took meanwhile is not blocked.
+	c.press(fmt.Sprintf(`.card .title[href="/tasks/%s"]`, other))
+	c.until(`document.querySelector('#pane h1')?.textContent === 'Paint the gate'`)
+	c.press(`#pane a[href$="/block"]`)
+	c.until(`document.querySelector('#pane .question')`)
+	m.claim("Oracle", other)
+	c.until(`document.querySelector('#pane').innerText.includes('Oracle works on it: release it first')`)
+	c.calm()
+}
+
+// TestBulk reopens what an agent gave up, all at once, and leaves alone what somebody has changed.
+func TestBulk(t *testing.T) {
+	m := newMesh(t, "empty", 0)
+	var ids []string
+	for i := range 3 {
+		ids = append(ids, m.add(fmt.Sprint("Task ", i), nil))
+	}
+	m.sync()
+	for _, id := range ids {
+		do(m, api.OpBlock, api.On(string(m.claim("Sandman", id).ID), "", api.BlockRequest{Reason: "no thread"}))
+	}
+	v := m.visitor()
+	var page string
+	m.until("what the agent gave up", func() bool {
+		_, page = v.ask("GET", "/")
+		return strings.Contains(page, "Reopen all 3 of Sandman")
+	})
+	link := html.UnescapeString(regexp.MustCompile(`href="(/bulk[^"]+)"`).FindStringSubmatch(page)[1])
+	_, page = v.ask("GET", link)
+	form := url.Values{}
+	for _, field := range hidden.FindAllStringSubmatch(page, -1) {
+		form.Add(field[1], html.UnescapeString(field[2]))
+	}
+	testkit.Require(t, len(form["task"]) == 3 && len(form["seen"]) == 3, "the form has %v", form)
+	testkit.Must(t, m.notion.EditPage(ids[2], titled("Another")))
+	m.sync()
+	for range 2 { // sent twice, it is done once
+		_, page = v.ask("POST", "/bulk?"+form.Encode(), "Origin: "+v.server.URL)
+	}
+	m.is(ids[0], task.Open)
+	m.is(ids[1], task.Open)
+	m.is(ids[2], task.Blocked)
+	for query, want := range map[string]int{"": 400, "do=cancel&task=" + ids[0]: 400, "do=reopen&task=x": 200} {
+		resp, _ := v.ask("GET", "/bulk?"+query)
+		testkit.Check(t, resp.StatusCode == want, "%q is answered %s", query, resp.Status)
+	}
+}
+
+// TestSize looks at a page of 300 tasks: what it weighs, what its header has, and how it is on a phone.
+func TestSize(t *testing.T) {
+	needsBrowser(t)
+	m := newMesh(t, "demo", 300)
+	c := newChrome(t)
+	c.openTasks(m)
+	v := m.visitor()
+	most := 0
+	m.until("the tasks", func() bool {
+		_, page := v.ask("GET", "/tasks?open=COMPLETED")
+		most = max(most, len(page))
+		return strings.Contains(page, ">TASK-")
+	})
+	testkit.Check(t, most <= 300_000, "the page has %d bytes", most)
+	n := eval[int](c, `document.querySelectorAll('.top a:not(.brand), .top button').length`)
+	testkit.Check(t, n <= 8, "the header has %d links and buttons", n)
+	c.size(390, 800, "light")
+	c.visit("/tasks")
+	c.until(`document.documentElement.dataset.link === 'live'`)
+	top := eval[float64](c, `[...document.querySelectorAll('.card')].find((e) => e.checkVisibility()).getBoundingClientRect().top`)
+	testkit.Check(t, top <= 400, "the first card begins at %.0f", top)
+	for _, path := range []string{"/tasks", "/"} {
+		c.visit(path)
+		low := eval[[]string](c, `[...document.querySelectorAll('.button, .top a, .tabs a, summary')].filter((e) => e.checkVisibility() && e.getBoundingClientRect().height < 43.5).map((e) => e.textContent + ' ' + e.getBoundingClientRect().height)`)
+		testkit.Check(t, len(low) == 0, "%s has targets that are too low: %q", path, low)
+	}
+	c.visit("/tasks?col=BLOCKED")
+	shown := eval[[]string](c, `[...document.querySelectorAll('.column')].filter((e) => e.checkVisibility()).map((e) => e.dataset.status)`)
+	testkit.Check(t, slices.Equal(shown, []string{"BLOCKED"}), "a phone shows %q", shown)
+	c.calm()
 }
 
 // TestQueueOrder makes tasks as an import does, in one minute: the cards of the column OPEN are in

@@ -306,7 +306,7 @@ func (g glance) laneOf(col column, f taskFilter) lane {
 	case col.Status == task.Open:
 		for i, p := range openParts {
 			own := g.own(col.Key, p.key, f)
-			if len(own) == 0 && i > 0 {
+			if len(own) == 0 {
 				continue
 			}
 			most := columnCards
@@ -318,6 +318,9 @@ func (g glance) laneOf(col column, f taskFilter) lane {
 		}
 	default:
 		cut("", "", g.own(col.Key, "", f), columnCards)
+	}
+	if f.Any() {
+		l.Empty = "Nothing is like that."
 	}
 	return l
 }

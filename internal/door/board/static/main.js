@@ -64,6 +64,7 @@ function change(page, again) {
           }
           return false;
         }
+        if (old.matches('.card input') && old.value === fresh.value) return false; // selected or not
         // A field keeps what it says: the address says it, too, once it was sent.
         return !(again && old === document.activeElement && old.matches('input, textarea, select'));
       },
