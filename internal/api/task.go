@@ -18,7 +18,7 @@ type TaskRef struct {
 	Note     string      `json:"note,omitempty" doc:"What the task's page says in its note"`
 	DoneWhen string      `json:"done_when,omitempty" doc:"When the task is done, in the words of the board's column that tasks.properties.done_when names; data that others wrote"`
 	Key      string      `json:"key,omitempty" doc:"What people call the task, such as T-3: its unique id in Notion"`
-	Fields   task.Fields `json:"fields,omitempty" doc:"The properties that tasks.fields names: a number, true or false, a text, a list, a date or its start and end, null if empty; data that others wrote"`
+	Fields   task.Fields `json:"fields,omitempty" doc:"The properties that tasks.fields names: a number, true or false, a text, a list, a date or its start and end, null if empty; a relation lists the titles of its pages, and the id of one whose title is not known; data that others wrote"`
 
 	Attempts []Attempt `json:"attempts,omitempty" doc:"What became of the earlier claims on it, the newest first, at most ten, in claims and a single task"`
 

@@ -140,3 +140,74 @@ func TestFieldsThatChange(t *testing.T) {
 		}
 	})
 }
+
+// Tasks show the titles of the pages that a field relates to: soon after the start, for one request a
+// page, without making a claim wait; after a restart at once, also without Notion. Filters take titles
+// and ids, and who waits for a title gets the task once it is known. A day later a title is read again.
+func TestTitles(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		projects, err := w.notion.CreateDatabase("Projects", map[string]any{"Name": map[string]any{"title": map[string]any{}}})
+		mustDo(w, err)
+		mustDo(w, w.notion.EditSchema(w.tasks, map[string]any{"Project": map[string]any{"relation": map[string]any{"database_id": projects, "single_property": map[string]any{}}}}))
+		named := func(title string) any {
+			return map[string]any{"title": []any{map[string]any{"text": map[string]any{"content": title}}}}
+		}
+		site, err := w.notion.CreatePage(projects, map[string]any{"Name": named("Website")})
+		mustDo(w, err)
+		related := map[string]any{"Project": map[string]any{"relation": []any{map[string]any{"id": site}}}}
+		for _, title := range []string{"one", "two", "three"} {
+			w.add(title, related)
+		}
+		o := w.options(fielded("Project"))
+		mayRead := w.notion.Inject(emulator.Fault{Path: "/v1/pages/" + site, Kind: emulator.Stop})
+		n := w.start(o)
+		got := make(chan string, 1)
+		go func() {
+			cl, err := client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Oracle", Filter: api.Filter{Where: []string{"Project=website"}}, WaitSeconds: 600}))
+			got <- task.FieldText(cl.Task.Fields["Project"]) + code(err)
+		}()
+		time.Sleep(time.Second)
+		began := time.Now()
+		if cl := n.mustClaim("Sandman", ""); task.FieldText(cl.Task.Fields["Project"]) != site || time.Since(began) > 5*time.Second {
+			w.Errorf("a claim while the title is read: %v after %v", cl.Task.Fields, time.Since(began))
+		}
+		mayRead()
+		if shown := <-got; shown != "Website<nil>" {
+			w.Errorf("who waited for the title got %q", shown)
+		}
+		for _, where := range []string{"Project=Website", "Project=" + site} {
+			if got := n.selected(api.TaskFilter{Filter: api.Filter{Where: []string{where}}}); strings.Count(got, ",") != 2 {
+				w.Errorf("%s selects %s", where, got)
+			}
+		}
+		reads := func() (n int) {
+			for _, r := range w.notion.Requests() {
+				if r.Path == "/v1/pages/"+site {
+					n++
+				}
+			}
+			w.notion.ResetRequests()
+			return n
+		}
+		if got := reads(); got != 1 {
+			w.Errorf("the title took %d requests", got)
+		}
+		mustDo(w, w.notion.EditPage(site, map[string]any{"Name": named("Shop")}))
+		time.Sleep(23 * time.Hour)
+		if got := reads(); got != 0 {
+			w.Errorf("the title was read %d times within a day", got)
+		}
+		time.Sleep(2 * time.Hour)
+		if got := n.selected(api.TaskFilter{Filter: api.Filter{Where: []string{"Project=Shop"}}}); strings.Count(got, ",") != 2 || reads() != 1 {
+			w.Errorf("a day later Shop selects %s", got)
+		}
+		n.stop()
+
+		w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})
+		n = w.start(o)
+		if got := n.selected(api.TaskFilter{Filter: api.Filter{Where: []string{"Project=Shop"}}}); strings.Count(got, ",") != 2 {
+			w.Errorf("without Notion Shop selects %s", got)
+		}
+	})
+}

@@ -63,8 +63,8 @@ type leader struct {
 	overwrites metrics.Times
 
 	// Loops that other parts wake, each with what it alone uses.
-	due, leases, offers *clock.Loop
-	news                struct {
+	due, leases, offers, titles *clock.Loop
+	news                        struct {
 		*clock.Loop
 		begun bool // the feed has begun, see journal.BeginFeed
 	}

@@ -58,6 +58,7 @@ func (d *leader) afterSync(ctx context.Context, r mirror.Result) error {
 	d.doubtAll(ctx)
 	err := errors.Join(append(errs, d.answered(ctx), d.guard(ctx, false))...)
 	d.untidy.Wake()
+	d.titles.Wake()
 	if err == nil {
 		d.held.Wake()
 	}

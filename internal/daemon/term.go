@@ -29,6 +29,7 @@ func begin(ctx context.Context, p *process, s *shared, open func(context.Context
 	d := &leader{process: p, shared: s, config: *p.live.Load(), lines: newLines(p.log)}
 	d.due, d.leases, d.offers = clock.NewLoop(0, d.takeSteps), clock.NewLoop(0, d.warn), clock.NewLoop(0, d.takeBackOffers)
 	d.news.Loop, d.held.Loop, d.untidy.Loop = clock.NewLoop(0, d.publishNews), clock.NewLoop(0, d.checkHeld), clock.NewLoop(clock.UntilWoken, d.tidyUp)
+	d.titles = clock.NewLoop(clock.UntilWoken, func(ctx context.Context) time.Duration { return d.mirror.ReadTitles(ctx) })
 	defer func() {
 		if err != nil {
 			err = &unbegun{error: errors.Join(err, d.cleanup.run()), passes: journal.Passing(err)}
@@ -166,7 +167,7 @@ func (d *leader) run(ctx context.Context, listen net.Listener, over <-chan struc
 func (d *leader) loops() []func(context.Context) {
 	all := []func(context.Context){
 		d.lines.loop.Run, d.mirror.Run, d.hooks.loop.Run, d.hooks.board.Run, d.alive.Run, d.reservations.Run,
-		d.due.Run, d.news.Run, d.leases.Run, d.held.Run, d.untidy.Run, d.offers.Run, d.backLoop,
+		d.due.Run, d.news.Run, d.leases.Run, d.held.Run, d.untidy.Run, d.offers.Run, d.titles.Run, d.backLoop,
 	}
 	if d.shared != nil {
 		all = append(all, d.shared.machines.Run)

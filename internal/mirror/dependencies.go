@@ -3,9 +3,11 @@ package mirror
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/kit/clock"
 	"dibs/internal/task"
 )
 
@@ -82,6 +84,47 @@ func (m *Mirror) lookUp(ctx context.Context) (lookups int) {
 		}
 	}
 	return lookups
+}
+
+// ReadTitles reads the titles of the pages to which tasks relate, one after another, lookBurst at most,
+// and only while that makes nobody wait. Those of tasks cost no request. It returns when to go on;
+// nothing but a sync makes that earlier. It logs its error. One caller at a time.
+func (m *Mirror) ReadTitles(ctx context.Context) (wait time.Duration) {
+	ctx = m.source.Background(m.source.Impatient(ctx))
+	read, wait, news := 0, clock.UntilWoken, false
+	next := func(id task.ID) (more bool) {
+		if t, known := m.Task(id); known {
+			news = m.source.SetTitle(id, t.Title, nil) || news
+			return true
+		}
+		free, apart := m.source.Room()
+		if !free || read == lookBurst {
+			wait = apart
+			return false
+		}
+		read++
+		title, err := m.source.PageTitle(ctx, id)
+		if isKind(err, claim.Unavailable) || ctx.Err() != nil {
+			return false // a sync that succeeds wakes the caller
+		}
+		news = m.source.SetTitle(id, title, err) || news
+		return true
+	}
+	for t := range m.Tasks() {
+		if slices.ContainsFunc(m.source.Untitled(t), func(id task.ID) bool { return !next(id) }) {
+			break
+		}
+	}
+	if news {
+		m.applying <- struct{}{}
+		changed, err := m.put(ctx, m.rows.related())
+		<-m.applying
+		if err != nil {
+			m.log.Warn("the titles of related pages could not be stored", claim.AttrError, err)
+		}
+		m.tell(ids(changed))
+	}
+	return wait
 }
 
 // fetch reads a page that queries do not list. ok is false if there is no such task;

@@ -238,7 +238,7 @@ func (x *index) doubts(t task.Task, since time.Time) bool {
 		return false
 	}
 	page := *known.task
-	page.Fields, t.Fields, page.Scope, t.Scope = nil, nil, nil, nil
+	page.Fields, t.Fields, page.Scope, t.Scope, page.Related, t.Related = nil, nil, nil, nil, nil, nil
 	return !same(page, t) && !newer(t, page)
 }
 
@@ -250,6 +250,18 @@ func newer(row, page task.Task) bool {
 	}
 	before, after := claim.ParseToken(page.Token), claim.ParseToken(row.Token)
 	return before.ID != "" && after.Done && !before.Done && !before.Void && after.ID == before.ID
+}
+
+// related returns the tasks that relate to other pages, as they were read last.
+func (x *index) related() (read []reading) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for r := range maps.Values(x.rows) {
+		if len(r.task.Related) > 0 {
+			read = append(read, reading{Task: *r.task, at: r.read})
+		}
+	}
+	return read
 }
 
 // missing returns the tasks that were not read at s or later: those that are not in a

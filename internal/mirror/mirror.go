@@ -136,6 +136,7 @@ func New(ctx context.Context, c Config) (*Mirror, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.Source.RecallTitles(tasks)
 	m := &Mirror{
 		source: c.Source, storage: c.Storage, keep: c.Keep, scoped: c.Scoped, stale: staleAfter + 2*c.Interval,
 		watcher: c.Watcher, notion: c.Notion, log: c.Log, idle: c.Idle,
@@ -323,6 +324,9 @@ func (m *Mirror) apply(ctx context.Context, read ...reading) ([]task.Task, error
 
 // put is apply for a caller that has locked m.applying.
 func (m *Mirror) put(ctx context.Context, read []reading) ([]task.Task, error) {
+	for i := range read { // titles may have been learned since
+		read[i].Task = m.source.Titled(read[i].Task)
+	}
 	news := m.rows.compare(read)
 	if len(news) == 0 {
 		return nil, nil

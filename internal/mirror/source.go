@@ -33,6 +33,16 @@ type Source interface {
 	// down.
 	Known() string
 
+	// Titled returns a task with the titles of the pages that its fields relate to, in place of
+	// their ids, as far as they are known. Untitled returns those of its pages whose titles are to
+	// be read (again) by PageTitle, with one request each. SetTitle is told what came of it, and
+	// reports whether Titled shows something else now. RecallTitles is told tasks of an earlier run.
+	Titled(t task.Task) task.Task
+	Untitled(t task.Task) []task.ID
+	PageTitle(ctx context.Context, id task.ID) (string, error)
+	SetTitle(id task.ID, title string, err error) (news bool)
+	RecallTitles(tasks []task.Task)
+
 	// Room reports whether requests could be sent now without making anybody wait, and how far
 	// apart those of quick syncs must be so that they stay within their share of the rate.
 	Room() (free bool, apart time.Duration)

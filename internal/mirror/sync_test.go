@@ -1,6 +1,7 @@
 package mirror_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -11,10 +12,11 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/kit/clock"
 	"dibs/internal/mirror"
 	"dibs/internal/task"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
 const id task.ID = "11111111-1111-1111-1111-111111111111"
@@ -82,6 +84,13 @@ func (b *board) Broken() error               { return nil }
 func (b *board) Known() string               { return "" }
 func (b *board) Paused() error               { return nil }
 func (b *board) Room() (bool, time.Duration) { return true, 3 * time.Second }
+
+// Its tasks show titles if a test says so.
+func (b *board) Titled(t task.Task) task.Task                       { return t }
+func (b *board) Untitled(task.Task) []task.ID                       { return nil }
+func (b *board) PageTitle(context.Context, task.ID) (string, error) { return "", nil }
+func (b *board) SetTitle(task.ID, string, error) bool               { return false }
+func (b *board) RecallTitles([]task.Task)                           {}
 
 func (b *board) Patient(ctx context.Context, _ time.Duration) context.Context { return ctx }
 func (b *board) Impatient(ctx context.Context) context.Context                { return ctx }
@@ -332,7 +341,7 @@ func TestLook(t *testing.T) {
 			for _, c := range r.Changed {
 				titles = append(titles, string(c.ID)+" "+c.Title)
 			}
-			if slices.Sort(titles); !cmp.Equal(want, titles) {
+			if slices.Sort(titles); !gocmp.Equal(want, titles) {
 				t.Errorf("Look(%v, %v) found %q, want %q", changed, gone, titles, want)
 			}
 			return r
@@ -454,5 +463,87 @@ func TestAgeAfterARestart(t *testing.T) {
 		if n := len(kept.synced); n > 8 {
 			t.Errorf("%d times were stored in seven minutes", n)
 		}
+	})
+}
+
+// titled is a board whose tasks relate to the pages of titles. Who asks in a pause is refused.
+type titled struct {
+	board
+	titles, told map[task.ID]string
+	busy, paused bool
+	read         []task.ID
+}
+
+func (s *titled) Titled(t task.Task) task.Task {
+	list := []any{}
+	for _, id := range t.Related["Project"] {
+		list = append(list, cmp.Or(s.told[id], string(id)))
+	}
+	t.Fields = task.Fields{"Project": list}
+	return t
+}
+
+func (s *titled) Untitled(t task.Task) (due []task.ID) {
+	for _, id := range t.Related["Project"] {
+		if _, told := s.told[id]; !told {
+			due = append(due, id)
+		}
+	}
+	return due
+}
+
+func (s *titled) PageTitle(_ context.Context, id task.ID) (string, error) {
+	if s.read = append(s.read, id); s.paused {
+		return "", claim.Errorf(claim.Unavailable, claim.LandedNo, "a pause")
+	}
+	if s.titles[id] == "" {
+		return "", claim.Errorf(claim.NotFound, claim.LandedNo, "not shown")
+	}
+	return s.titles[id], nil
+}
+
+func (s *titled) SetTitle(id task.ID, title string, err error) bool {
+	s.told[id] = title
+	return title != ""
+}
+
+func (s *titled) Room() (bool, time.Duration) { return !s.busy, 3 * time.Second }
+
+// Titles of related pages are read a few at a time, only while nobody waits, and each once; those of
+// tasks are known. Tasks show them at once, and so does what was read before and is taken over later.
+func TestReadTitles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &titled{titles: map[task.ID]string{"1": "one", "2": "two", "4": "four", "5": "five", "6": "six", "7": "seven"}, told: make(map[task.ID]string)}
+		ship := b.edit(task.Task{ID: id, Title: "Ship", Status: task.Open, Related: map[string][]task.ID{"Project": {"1", "2", "hidden", "4", "5", "6", "7", id}}})
+		var c changes
+		m := mirrorOf(t, b, func(cfg *mirror.Config) { cfg.Watcher = &c })
+		pull(t, m)
+		c.told = nil
+		turn := func(when string, wait time.Duration, read int, want string) {
+			t.Helper()
+			b.read = nil
+			got := m.ReadTitles(t.Context())
+			now, _ := m.Task(id)
+			if shown := task.FieldText(now.Fields["Project"]); got != wait || len(b.read) != read || shown != want {
+				t.Errorf("%s: %d read, on in %v, shown %q; want %d, %v, %q", when, len(b.read), got, shown, read, wait, want)
+			}
+		}
+		b.busy = true
+		turn("while somebody waits", 3*time.Second, 0, "1, 2, hidden, 4, 5, 6, 7, "+string(id))
+		b.busy, b.paused = false, true
+		turn("in a pause", clock.UntilWoken, 1, "1, 2, hidden, 4, 5, 6, 7, "+string(id))
+		if c.told != nil {
+			t.Errorf("told of %v", c.told)
+		}
+		b.paused = false
+		turn("a few", 3*time.Second, 5, "one, two, hidden, four, five, 6, 7, "+string(id))
+		if diff := gocmp.Diff([]task.ID{id}, c.told); diff != "" {
+			t.Errorf("told (-want +got):\n%s", diff)
+		}
+		turn("the rest", clock.UntilWoken, 2, "one, two, hidden, four, five, six, seven, Ship")
+		turn("none", clock.UntilWoken, 0, "one, two, hidden, four, five, six, seven, Ship")
+		ship.Note = "read before, taken over now"
+		m.Observe(claim.Reading{Task: ship})
+		turn("observed", clock.UntilWoken, 0, "one, two, hidden, four, five, six, seven, Ship")
 	})
 }

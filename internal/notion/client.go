@@ -146,6 +146,12 @@ type learned struct {
 	at   time.Time
 }
 
+// heading is the title of a related page, empty if it is not known, and when to read it (again).
+type heading struct {
+	title string
+	due   time.Time
+}
+
 // Users returns the names of users, as far as they are known. It sends nothing.
 func (c *Client) Users() *Users { return &c.users }
 

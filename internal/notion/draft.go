@@ -442,8 +442,8 @@ func (p *drafting) people(ctx context.Context, _ Column, values []string) (any, 
 	return people, nil
 }
 
-// related returns the pages for a relation: tasks by any name, pages of other databases by id or
-// URL.
+// related returns the pages for a relation: tasks by any name, pages of other databases by id, URL
+// or known title.
 func (p *drafting) related(ctx context.Context, col Column, values []string) (any, error) {
 	var ids []task.ID
 	for _, name := range splitValues(values) {
@@ -456,8 +456,11 @@ func (p *drafting) related(ctx context.Context, col Column, values []string) (an
 			continue
 		}
 		id, err := task.ParseTaskID(name)
+		if titled := p.tasks.pagesTitled(name); err != nil && len(titled) == 1 {
+			id, err = titled[0], nil
+		}
 		if err != nil {
-			return nil, wrong(col, name, "the id or the URL of a page")
+			return nil, wrong(col, name, "the id or the URL of a page, or a title that tasks show and one page has")
 		}
 		ids = append(ids, id)
 	}

@@ -90,6 +90,18 @@ func TestDraft(t *testing.T) {
 		if err != nil {
 			w.Fatal(err)
 		}
+		twelfth := task.Draft{Title: "by title", Fields: []task.Field{field("Sprint", "twelve")}}
+		if _, err := tasks.Plan(w.Context(), twelfth, l); err == nil {
+			w.Error("a title that no task shows was taken")
+		}
+		tasks.SetTitle(sprint, "Twelve", nil)
+		if _, err := tasks.Plan(w.Context(), twelfth, l); err != nil {
+			w.Error(err)
+		}
+		tasks.SetTitle(first, "Twelve", nil)
+		if _, err := tasks.Plan(w.Context(), twelfth, l); err == nil {
+			w.Error("a title that two pages have was taken")
+		}
 		made, err := plan.Create(w.Context(), "01JYSAFZ0D")
 		if err != nil {
 			w.Fatal(err)

@@ -3,8 +3,6 @@ package notion
 import (
 	"context"
 	"errors"
-	"net/url"
-	"slices"
 	"time"
 
 	"dibs/internal/claim"
@@ -243,8 +241,13 @@ func (t *Tasks) readFields(c *codec, page *rawPage, row *task.Task) {
 			continue
 		}
 		row.Fields[f.Name] = p.value()
+		if ids := p.related(); len(ids) > 0 {
+			if row.Related == nil {
+				row.Related = make(map[string][]task.ID)
+			}
+			row.Related[f.Name] = ids
+		}
 	}
-	row.Outside = task.Filter{Where: c.scope}.Miss(*row, nil)
 	for _, hidden := range c.hidden {
 		if row.Scope == nil {
 			row.Scope = make(task.Fields, len(c.hidden))
@@ -255,6 +258,7 @@ func (t *Tasks) readFields(c *codec, page *rawPage, row *task.Task) {
 	if len(row.Fields) == 0 {
 		row.Fields = nil
 	}
+	*row = t.Titled(*row)
 }
 
 // miss records that a page lacks a field.
@@ -269,54 +273,4 @@ func (t *Tasks) miss(id string) {
 	}
 	t.missed[id] = true
 	t.doubtful.Store(true)
-}
-
-// related reads and remembers a whole relation. A page's answer shows only 25 of its tasks.
-func (t *Tasks) related(ctx context.Context, of relationKey) ([]task.ID, error) {
-	path := "/v1/pages/" + of.page + "/properties/" + url.PathEscape(plainID(of.property))
-	query := url.Values{"page_size": {"100"}}
-	var all []task.ID
-	for answers := 1; ; answers++ {
-		var items struct {
-			Results []struct {
-				Relation pageRef `json:"relation"`
-			} `json:"results"`
-			HasMore    bool   `json:"has_more"`
-			NextCursor string `json:"next_cursor"`
-		}
-		if err := t.client.get(transport.WithoutPermits(ctx), path, query, &items); err != nil {
-			return nil, err
-		}
-		for _, item := range items.Results {
-			other, err := task.ParseID(item.Relation.ID)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, other)
-		}
-		if !items.HasMore {
-			break
-		}
-		if items.NextCursor == "" || items.NextCursor == query.Get("start_cursor") {
-			return nil, errNoCursor
-		}
-		if answers == maxAnswers {
-			return nil, errEndless
-		}
-		query.Set("start_cursor", items.NextCursor)
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.long.put(of, all)
-	return slices.Clone(all), nil
-}
-
-// recall returns a relation from memory, or else the part that the page shows.
-func (t *Tasks) recall(of relationKey, shown []task.ID) ([]task.ID, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if all, ok := t.long.get(of); ok {
-		return slices.Clone(all), nil
-	}
-	return shown, nil
 }

@@ -48,6 +48,8 @@ type Tasks struct {
 	// long holds the few relations that are longer than one answer shows. It
 	// completes the answers to writes; another request would make those late.
 	long lately[relationKey, []task.ID]
+	// headings are the titles of the pages that tasks relate to, by their ids.
+	headings map[task.ID]heading
 	// shown holds what recently read pages showed beside their tasks.
 	shown lately[task.ID, basis]
 	// skipped are the rows of queries that are no tasks.
@@ -88,7 +90,7 @@ func (c *Client) open(db Database, schema TaskSchema, columns taskColumns, warni
 	if err != nil {
 		return nil, err
 	}
-	t := &Tasks{client: c, schema: schema}
+	t := &Tasks{client: c, schema: schema, headings: make(map[task.ID]heading)}
 	t.use(codec)
 	return t, nil
 }

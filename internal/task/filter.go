@@ -26,11 +26,17 @@ func (f Filter) Match(t Task) bool {
 		return false
 	}
 	for _, c := range f.Where {
-		if !FieldMatches(t.Field(c.Field), c.Value) {
+		if !c.met(t) {
 			return false
 		}
 	}
 	return f.titled(t)
+}
+
+// met reports whether t meets the condition: a relation by the titles or by the ids of its pages.
+func (c Condition) met(t Task) bool {
+	is := func(id ID) bool { return FieldMatches(string(id), c.Value) }
+	return FieldMatches(t.Field(c.Field), c.Value) || slices.ContainsFunc(t.Related[c.Field], is)
 }
 
 // titled reports whether the title of t contains all words.
@@ -55,10 +61,10 @@ func (f Filter) Miss(t Task, w *Words) string {
 		reasons = append(reasons, "its priority is "+w.PriorityOf(t))
 	}
 	for _, c := range f.Where {
-		value := t.Field(c.Field)
-		if FieldMatches(value, c.Value) {
+		if c.met(t) {
 			continue
 		}
+		value := t.Field(c.Field)
 		if _, own := t.own(c.Field); !own && c.Field == "status" {
 			value = w.StatusOf(t)
 		} else if !own && c.Field == "priority" {

@@ -34,7 +34,8 @@ func TestHolds(t *testing.T) {
 func TestFilter(t *testing.T) {
 	one := task.Task{
 		Key: "T-3", Title: "Fix the Login page", Status: task.Open, Priority: task.High, ClaimedBy: "Oracle",
-		Fields: task.Fields{"Sprint": 42.0, "Area": []any{"Web"}, "Owner": nil, "status": "Review"},
+		Fields:  task.Fields{"Sprint": 42.0, "Area": []any{"Web"}, "Owner": nil, "status": "Review", "Project": []any{"Website"}},
+		Related: map[string][]task.ID{"Project": {"4f1c9a52-1111-4111-8111-123456789abc"}},
 	}
 	high, low := task.High, task.Low
 	for _, tt := range []struct {
@@ -44,6 +45,8 @@ func TestFilter(t *testing.T) {
 		{task.Filter{}, ""},
 		{task.Filter{Priority: &high, Words: []string{"login", "FIX"}, Where: []task.Condition{{"Sprint", "42"}, {"Area", "web"}}}, ""},
 		{task.Filter{Where: []task.Condition{{"key", "t-3"}, {"priority", "High"}, {"claimed_by", "oracle"}, {"note", ""}, {"Owner", ""}}}, ""},
+		{task.Filter{Where: []task.Condition{{"Project", "website"}, {"Project", "4F1C9A52111141118111123456789ABC"}}}, ""},
+		{task.Filter{Where: []task.Condition{{"Project", ""}, {"Project", "Web"}}}, "its Project is Website, its Project is Website"},
 		{task.Filter{Where: []task.Condition{{"status", "review"}}}, ""}, // the one that is configured
 		{task.Filter{Priority: &low}, "its priority is high"},
 		{task.Filter{Where: []task.Condition{{"Sprint", "42"}, {"Sprint", "43"}}}, "its Sprint is 42"},

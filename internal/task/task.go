@@ -73,6 +73,9 @@ type Task struct {
 	// Scope are the values of those properties of tasks.only that are not among Fields: tasks are
 	// selected by them, and do not show them.
 	Scope Fields `json:"scope,omitempty"`
+	// Related are the ids of the pages to which those of Fields and Scope that are relations lead, in
+	// the same order: Fields and Scope have the pages' titles, as far as they are known.
+	Related map[string][]ID `json:"related,omitempty"`
 
 	Created time.Time `json:"created_at,omitzero"`
 	Edited  time.Time `json:"edited_at,omitzero"`
