@@ -79,15 +79,52 @@ func TestValidateKey(t *testing.T) {
 // What others wrote is text in a spreadsheet and in Markdown, and nothing more.
 func TestReportOfHostileTexts(t *testing.T) {
 	r := api.Report{
-		Agents:  []api.AgentWork{{Agent: `=HYPERLINK("x")`, Completed: 1, MedianSeconds: new(1.5)}, {Agent: "-a,b", Lost: 2}},
+		Agents:  []api.AgentWork{{Agent: "-a,b", Work: api.Work{Lost: 2}}, {Agent: `=HYPERLINK("x")`, Work: api.Work{Completed: 1, MedianSeconds: new(1.5), Tokens: 7}}},
 		Blocked: []api.Blocked{{Task: api.TaskRef{Title: "a | b\n# c"}, Why: `<img src=x> [x](javascript:y) &lt;`}},
 	}
 	var csv, md strings.Builder
-	testkit.Must(t, r.Work().CSV(&csv))
-	want := "agent,completed,failed,lost,median_seconds,usd\n\"'=HYPERLINK(\"\"x\"\")\",1,0,0,1.5,0\n\"'-a,b\",0,0,2,,0\n"
+	testkit.Must(t, r.Table().CSV(&csv))
+	want := "agent,completed,failed,lost,median_seconds,usd,tokens\n\"'=HYPERLINK(\"\"x\"\")\",1,0,0,1.5,0,7\n\"'-a,b\",0,0,2,,0,0\n"
 	testkit.Check(t, csv.String() == want, "CSV:\n%s\nwant\n%s", csv.String(), want)
 	testkit.Must(t, r.Markdown(&md))
 	testkit.Says(t, "the Markdown", md.String(), `| a \| b \# c | `, `| &lt;img src=x\> \[x\](javascript:y) &amp;lt; |`, "## Questions\n\nNone.\n")
+}
+
+// A report's first table has the agents, the values of the field, or the tasks, as was asked; for people
+// with a total of several and a dash for nothing, for programs without.
+func TestReportTables(t *testing.T) {
+	half := api.Work{Completed: 1, MedianSeconds: new(1.5), USD: 0.5, Tokens: 7}
+	all := api.Report{Total: api.Work{Completed: 2, MedianSeconds: new(1.5), USD: 1, Tokens: 14}, Agents: []api.AgentWork{{Agent: "a"}, {Agent: "b", Work: half}, {Agent: "c", Work: half}}}
+	by, tasks, none := all, all, all
+	by.By, by.Values = "Area", []api.ValueWork{{Value: "", Work: half}}
+	tasks.Tasks = []api.TaskWork{
+		{Task: api.TaskRef{ID: "id", Title: "one", Key: "T-1"}, Agent: "b", Outcome: claim.EndFailed, At: api.Time{Time: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)}, Claims: 2, Seconds: 90.5, USD: 0.5, Tokens: 7},
+		{Task: api.TaskRef{ID: "id", Title: "held"}, Agent: "c", USD: 1},
+	}
+	none.Tasks = []api.TaskWork{}
+	const head = ",completed,failed,lost,median_seconds,usd,tokens\n"
+	const taskHead = "task,title,agent,outcome,at,claims,seconds,usd,tokens\n"
+	for name, c := range map[string]struct {
+		api.Report
+		csv, md string
+	}{
+		"agents": {all, "agent" + head + "b,1,0,0,1.5,0.5,7\nc,1,0,0,1.5,0.5,7\na,0,0,0,,0,0\n", "## Agents\n\n| agent |"},
+		"dashes": {all, "agent", "| a | 0 | 0 | 0 | – | – | – |\n| total | 2 | 0 | 0 | 1.5 | 1 | 14 |\n\n"},
+		"values": {by, "Area" + head + ",1,0,0,1.5,0.5,7\n", "## Area\n\n"},
+		"tasks":  {tasks, taskHead + "T-1,one,b,failed,2026-03-01T09:00:00Z,2,90.5,0.5,7\nid,held,c,,,0,0,1,0\n", "## Tasks\n\n| task | title |"},
+		"none":   {none, taskHead, "## Tasks\n\nNone.\n"},
+	} {
+		var csv, md strings.Builder
+		testkit.Must(t, c.Table().CSV(&csv))
+		testkit.Must(t, c.Markdown(&md))
+		testkit.Check(t, strings.HasPrefix(csv.String(), c.csv) && (c.csv == "agent" || csv.String() == c.csv), "%s: CSV\n%s\nwant\n%s", name, csv.String(), c.csv)
+		testkit.Says(t, name, md.String(), c.md)
+	}
+	one := all
+	one.Agents = one.Agents[:1]
+	var md strings.Builder
+	testkit.Must(t, one.Markdown(&md))
+	testkit.Check(t, !strings.Contains(md.String(), "total"), "a total of one agent:\n%s", md.String())
 }
 
 func TestParseUsage(t *testing.T) {

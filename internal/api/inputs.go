@@ -201,9 +201,11 @@ type StoryInput struct {
 	ID string `path:"id" is:"claim" doc:"A claim, by its id, or a task, by its id or key"`
 }
 
-// ReportInput selects the days of a report.
+// ReportInput selects the days of a report, and what it lists beside the agents.
 type ReportInput struct {
-	Days int `query:"days" minimum:"1" maximum:"366" default:"7" doc:"How many days it reaches back"`
+	Days  int    `query:"days" minimum:"1" maximum:"366" default:"7" doc:"How many days it reaches back"`
+	By    string `query:"by" maxLength:"200" doc:"A field of tasks, such as Area, by which work is added up in values; a field that tasks.fields names, or one that every task has"`
+	Tasks bool   `query:"tasks" doc:"List the tasks that were worked on, with what they took and cost"`
 }
 
 // BareInput is a request without a body.

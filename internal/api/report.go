@@ -1,12 +1,16 @@
 package api
 
 import (
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"dibs/internal/claim"
 )
 
 // Report is how agents did in the last days, and what waits for people now.
@@ -19,16 +23,46 @@ type Report struct {
 	Losses    []Loss         `json:"losses" nullable:"false" doc:"The claims that were lost, the newest first, at most a hundred"`
 	Blocked   []Blocked      `json:"blocked" nullable:"false" doc:"The tasks that are blocked now, the longest first"`
 	Questions []OpenQuestion `json:"questions" nullable:"false" doc:"What agents ask people, and nobody has answered by opening the task again, the oldest first"`
+
+	Total  Work        `json:"total" doc:"All agents together"`
+	Before Work        `json:"before" doc:"The same of as many days before from, as far as journal.keep reaches: to compare with total"`
+	By     string      `json:"by,omitempty" doc:"The field that was asked for, as the board calls it"`
+	Values []ValueWork `json:"values,omitzero" nullable:"false" doc:"Work by the values of that field, most completed first; a task with several values counts in each"`
+	Tasks  []TaskWork  `json:"tasks,omitzero" nullable:"false" doc:"If asked for, the tasks that were worked on and that agents spent on, the latest first"`
+}
+
+// Work is how claims ended, and what was used meanwhile.
+type Work struct {
+	Completed     int      `json:"completed" doc:"Also what was handed in for review"`
+	Failed        int      `json:"failed"`
+	Lost          int      `json:"lost" doc:"Taken, cleared or finished by somebody else, or stale"`
+	MedianSeconds *float64 `json:"median_seconds" doc:"How long agents had a task, as the median of those that they completed; null without any"`
+	USD           float64  `json:"usd" doc:"What agents reported to have spent, in US dollars"`
+	Tokens        int64    `json:"tokens" doc:"What agents reported to have used"`
 }
 
 // AgentWork is how an agent's claims ended.
 type AgentWork struct {
-	Agent         string   `json:"agent"`
-	Completed     int      `json:"completed" doc:"Also what was handed in for review"`
-	Failed        int      `json:"failed"`
-	Lost          int      `json:"lost" doc:"Taken, cleared or finished by somebody else, or stale"`
-	MedianSeconds *float64 `json:"median_seconds" doc:"How long it had a task, as the median of those that it completed; null without any"`
-	USD           float64  `json:"usd" doc:"What it reported to have spent, in US dollars"`
+	Agent string `json:"agent"`
+	Work
+}
+
+// ValueWork is how claims ended on the tasks of which a field has a value now.
+type ValueWork struct {
+	Value string `json:"value" doc:"As people read it; empty for the tasks in which the field is empty; data that others wrote"`
+	Work
+}
+
+// TaskWork is what a task took in the time of a report, in all claims on it.
+type TaskWork struct {
+	Task    TaskRef      `json:"task"`
+	Agent   string       `json:"agent" doc:"Who had it last"`
+	Outcome claim.Ending `json:"outcome,omitempty" doc:"How the last claim ended; absent if none has ended in that time"`
+	At      Time         `json:"at,omitzero" doc:"When the last claim ended"`
+	Claims  int          `json:"claims" doc:"How many claims ended"`
+	Seconds float64      `json:"seconds" doc:"How long these claims lasted, together"`
+	USD     float64      `json:"usd" doc:"What agents reported to have spent, in US dollars"`
+	Tokens  int64        `json:"tokens" doc:"What agents reported to have used"`
 }
 
 // Period is what happened on one day, or in one hour.
@@ -79,25 +113,97 @@ type OpenQuestion struct {
 // Table is rows of texts below a row of heads.
 type Table [][]string
 
-// Work returns the agents as a table.
-func (r Report) Work() Table {
-	t := Table{{"agent", "completed", "failed", "lost", "median_seconds", "usd"}}
+// Row is a row of a table of work: an agent, or a value of a field.
+type Row struct {
+	Name string
+	Work
+}
+
+// Rows returns the agents, or the values of the field that was asked for, with the name of the first
+// column: those that completed most first.
+func (r Report) Rows() (name string, rows []Row) {
+	if name = r.By; name != "" {
+		for _, v := range r.Values {
+			rows = append(rows, Row{v.Value, v.Work})
+		}
+		return name, rows
+	}
 	for _, a := range r.Agents {
-		t = append(t, append([]string{a.Agent}, a.row()...))
+		rows = append(rows, Row{a.Agent, a.Work})
+	}
+	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(b.Completed, a.Completed) })
+	return "agent", rows
+}
+
+// Work returns the agents without their tokens, as the board's file has them.
+func (r Report) Work() Table {
+	r.By, r.Tasks = "", nil
+	t := r.Table()
+	for i, row := range t {
+		t[i] = row[:len(row)-1]
 	}
 	return t
 }
 
-func (a AgentWork) row() []string {
-	median := ""
-	if a.MedianSeconds != nil {
-		median = strconv.FormatFloat(*a.MedianSeconds, 'f', -1, 64)
+// Table returns the tasks, if they were asked for, or else Rows, for programs.
+func (r Report) Table() Table {
+	if r.Tasks != nil {
+		t := Table{{"task", "title", "agent", "outcome", "at", "claims", "seconds", "usd", "tokens"}}
+		for _, one := range r.Tasks {
+			at := ""
+			if !one.At.IsZero() {
+				at = one.At.Format(time.RFC3339)
+			}
+			t = append(t, []string{
+				cmp.Or(one.Task.Key, string(one.Task.ID)), one.Task.Title, one.Agent, string(one.Outcome), at,
+				strconv.Itoa(one.Claims), number(one.Seconds), number(one.USD), strconv.FormatInt(one.Tokens, 10),
+			})
+		}
+		return t
 	}
-	return []string{strconv.Itoa(a.Completed), strconv.Itoa(a.Failed), strconv.Itoa(a.Lost), median, strconv.FormatFloat(a.USD, 'f', -1, 64)}
+	name, rows := r.Rows()
+	t := Table{{name, "completed", "failed", "lost", "median_seconds", "usd", "tokens"}}
+	for _, row := range rows {
+		t = append(t, row.cells(""))
+	}
+	return t
 }
+
+// cells returns the row's cells, with none where there is nothing to tell.
+func (r Row) cells(none string) []string {
+	median, usd, tokens := none, none, none
+	if r.MedianSeconds != nil {
+		median = number(*r.MedianSeconds)
+	}
+	if r.USD > 0 || none == "" {
+		usd = number(r.USD)
+	}
+	if r.Tokens > 0 || none == "" {
+		tokens = strconv.FormatInt(r.Tokens, 10)
+	}
+	return []string{r.Name, strconv.Itoa(r.Completed), strconv.Itoa(r.Failed), strconv.Itoa(r.Lost), median, usd, tokens}
+}
+
+func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
 // Markdown writes the report for people.
 func (r Report) Markdown(w io.Writer) error {
+	title, rows := r.Rows()
+	work := r.Table()
+	if r.Tasks == nil {
+		if work = work[:1]; len(rows) > 1 {
+			rows = append(rows, Row{"total", r.Total})
+		}
+		for _, row := range rows {
+			work = append(work, row.cells("–"))
+		}
+	}
+	switch {
+	case r.Tasks != nil:
+		title = "Tasks"
+	case r.By == "":
+		title = "Agents"
+	}
 	day := func(t Time) string { return t.Local().Format("2006-01-02 15:04") }
 	blocked := Table{{"task", "since", "why"}}
 	for _, b := range r.Blocked {
@@ -111,7 +217,7 @@ func (r Report) Markdown(w io.Writer) error {
 	for _, part := range []struct {
 		title string
 		Table
-	}{{"Agents", r.Work()}, {"Blocked", blocked}, {"Questions", questions}} {
+	}{{title, work}, {"Blocked", blocked}, {"Questions", questions}} {
 		if err == nil {
 			_, err = fmt.Fprintf(w, "\n## %s\n\n%s", part.title, part.markdown())
 		}
@@ -176,9 +282,9 @@ func (t Table) CSV(w io.Writer) error {
 }
 
 // Took returns the median; zero for none.
-func (a AgentWork) Took() time.Duration {
-	if a.MedianSeconds == nil {
+func (w Work) Took() time.Duration {
+	if w.MedianSeconds == nil {
 		return 0
 	}
-	return time.Duration(*a.MedianSeconds * float64(time.Second))
+	return time.Duration(*w.MedianSeconds * float64(time.Second))
 }

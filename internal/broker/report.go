@@ -3,6 +3,7 @@ package broker
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -20,19 +21,28 @@ const maxLosses = 100
 func (b *Broker) Report(ctx context.Context, _ Caller, in *api.ReportInput) (api.Report, error) {
 	now := b.now()
 	from := now.AddDate(0, 0, -in.Days)
-	ended, err := b.past.Ended(ctx, from, now)
+	out := api.Report{From: b.time(from), To: b.time(now), Hours: []api.Period{}, Losses: []api.Loss{}}
+	if in.By != "" {
+		var err error
+		if out.By, err = b.fieldNamed(in.By); err != nil {
+			return api.Report{}, err
+		}
+	}
+	earlier, used, err := b.worked(ctx, now.AddDate(0, 0, -2*in.Days), from, from)
 	if err != nil {
 		return api.Report{}, err
 	}
-	spent, err := b.past.Spent(ctx, report.Spending{From: from}) // to the end: sums are of quarters of an hour
+	out.Before = totalOf(earlier, used)
+	ended, spent, err := b.worked(ctx, from, now, time.Time{}) // to the end: sums are of quarters of an hour
 	if err != nil {
 		return api.Report{}, err
 	}
+	out.Total, out.Agents = totalOf(ended, spent), each(report.Sum(ended, spent, report.ByAgent), agentWork)
+	b.tabulate(&out, in.Tasks, ended, spent)
 	facts, err := b.journal.Facts(ctx, claim.FactFilter{Since: from, Seen: true})
 	if err != nil {
 		return api.Report{}, err
 	}
-	out := api.Report{From: b.time(from), To: b.time(now), Agents: each(report.Sum(ended, spent...), workOf), Hours: []api.Period{}, Losses: []api.Loss{}}
 	holds := append(slices.Clip(ended), b.claimer.Claims("")...)
 	midnight := func(at time.Time) time.Time {
 		_, until := b.past.Day(at)
@@ -60,10 +70,94 @@ func (b *Broker) Report(ctx context.Context, _ Caller, in *api.ReportInput) (api
 	return out, err
 }
 
-func workOf(w report.Work) api.AgentWork {
-	return api.AgentWork{
-		Agent: w.Agent, Completed: w.Completed, Failed: w.Failed, Lost: w.Lost, USD: api.USD(w.Micros), MedianSeconds: secondsOf(report.Median(w.Took)),
+// worked returns the claims that ended in a time, and what agents used for each task until spent.
+func (b *Broker) worked(ctx context.Context, from, to, spent time.Time) ([]claim.Hold, []report.Spent, error) {
+	ended, err := b.past.Ended(ctx, from, to)
+	if err != nil {
+		return nil, nil, err
 	}
+	used, err := b.past.Spent(ctx, report.Spending{From: from, To: spent, ByTask: true})
+	return ended, used, err
+}
+
+// fieldNamed returns the name of a field of tasks. The error is an *InvalidError.
+func (b *Broker) fieldNamed(name string) (string, error) {
+	b.mu.Lock()
+	fields := b.fields
+	b.mu.Unlock()
+	c, err := task.ParseCondition(name+"=", fields)
+	if err != nil {
+		return "", &InvalidError{Detail: fmt.Sprintf("by: %v", err)}
+	}
+	return c.Field, nil
+}
+
+// tabulate adds work by the values of the field that out names, if it does, and by tasks, if asked.
+func (b *Broker) tabulate(out *api.Report, tasks bool, ended []claim.Hold, spent []report.Spent) {
+	known := make(map[task.ID]task.Task) // as they are now, or were last
+	for _, h := range append(slices.Clip(ended), b.claimer.Claims("")...) {
+		known[h.Task.ID] = h.Task
+	}
+	at := func(id task.ID) task.Task {
+		t, there := b.mirror.Task(id)
+		if !there {
+			t, there = known[id]
+		}
+		if !there {
+			t.ID = id
+		}
+		return t
+	}
+	if out.By != "" {
+		byValue := func(_ string, id task.ID) []string { return b.words.Values(at(id), out.By) }
+		out.Values = each(report.Sum(ended, spent, byValue), func(w report.Work) api.ValueWork { return api.ValueWork{Value: w.Of, Work: workOf(w)} })
+		slices.SortStableFunc(out.Values, func(v, w api.ValueWork) int { return cmp.Compare(w.Completed, v.Completed) })
+	}
+	if !tasks {
+		return
+	}
+	rows := make(map[task.ID]*api.TaskWork)
+	row := func(id task.ID, agent string) *api.TaskWork {
+		if rows[id] == nil {
+			rows[id] = &api.TaskWork{Task: b.ref(at(id)), Agent: agent}
+		}
+		return rows[id]
+	}
+	for _, h := range ended {
+		if h.Started.IsZero() || h.Brief {
+			continue
+		}
+		r := row(h.Task.ID, h.Agent)
+		r.Agent, r.Outcome, r.At = h.Agent, h.Ending, b.time(h.Ended)
+		r.Claims, r.Seconds = r.Claims+1, r.Seconds+h.Ended.Sub(h.Started).Seconds()
+	}
+	for _, s := range spent {
+		if s.Task != "" && !s.None() {
+			used := row(s.Task, s.Agent)
+			used.USD, used.Tokens = api.USD(api.Micros(used.USD)+s.Micros), used.Tokens+s.Tokens
+		}
+	}
+	out.Tasks = []api.TaskWork{}
+	for _, r := range rows {
+		out.Tasks = append(out.Tasks, *r)
+	}
+	slices.SortFunc(out.Tasks, func(x, y api.TaskWork) int { return cmp.Or(y.At.Compare(x.At.Time), cmp.Compare(x.Task.ID, y.Task.ID)) })
+}
+
+func workOf(w report.Work) api.Work {
+	return api.Work{
+		Completed: w.Completed, Failed: w.Failed, Lost: w.Lost, USD: api.USD(w.Used.Micros), Tokens: w.Used.Tokens, MedianSeconds: secondsOf(report.Median(w.Took)),
+	}
+}
+
+func agentWork(w report.Work) api.AgentWork { return api.AgentWork{Agent: w.Of, Work: workOf(w)} }
+
+// totalOf returns the work of all agents together.
+func totalOf(ended []claim.Hold, spent []report.Spent) (sum api.Work) {
+	for _, w := range report.Sum(ended, spent, func(string, task.ID) []string { return []string{""} }) {
+		sum = workOf(w)
+	}
+	return sum
 }
 
 // periods adds to each period what agents used in it.
@@ -84,9 +178,9 @@ func (b *Broker) periods(ctx context.Context, of []report.Period) ([]api.Period,
 }
 
 func (b *Broker) period(s report.Period, spent []report.Spent) api.Period {
-	used, works := report.Total(spent), report.Sum(s.Ended, spent...)
+	used, works := report.Total(spent), report.Sum(s.Ended, spent, report.ByAgent)
 	out := api.Period{
-		Day: s.From.In(time.Local).Format(time.DateOnly), From: b.time(s.From), USD: api.USD(used.Micros), Tokens: used.Tokens, Agents: each(works, workOf),
+		Day: s.From.In(time.Local).Format(time.DateOnly), From: b.time(s.From), USD: api.USD(used.Micros), Tokens: used.Tokens, Agents: each(works, agentWork),
 		Granted: s.Granted, Held: math.Round(s.Held*100) / 100, Denied: make(map[string]int, len(s.Denied)),
 		WaitP50: secondsOf(report.Median(s.Waited)), WaitP90: secondsOf(report.NineOfTen(s.Waited)),
 	}

@@ -2,11 +2,14 @@ package broker_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -137,6 +140,66 @@ func TestReportOfADay(t *testing.T) {
 		}
 		if one := must(h, h.Log, &api.LogInput{Task: string(pair()[0].ID), After: all[0].ID, Limit: 1}).Entries; len(one) != 1 || one[0].ID != all[1].ID {
 			h.Errorf("the next one is %+v", one)
+		}
+	})
+}
+
+// Work and cost are also by the values of a field and by task, as tasks are now, with what is spent on
+// what is still held; and of the time before, to compare.
+func TestReportByFieldAndTask(t *testing.T) {
+	tasks := []task.Task{openTask(1, "First"), openTask(2, "Second"), openTask(3, "Third")}
+	for i, areas := range []any{[]any{"web", "api"}, []any{"web"}, nil} {
+		tasks[i].Fields = task.Fields{"Area": areas}
+	}
+	furnished := func(h *house) { h.config.Fields = []string{"Area"} }
+	inHouse(t, furnished, tasks, func(h *house) {
+		spend := func(cl api.Claim, tokens int64, usd float64) {
+			h.Helper()
+			if err := h.Spend(h.Context(), cl.ID, claim.Usage{Tokens: tokens, Micros: int64(usd * 1e6)}); err != nil {
+				h.Fatal(err)
+			}
+		}
+		work := func(id task.ID, as claim.Ending, usd float64) {
+			h.Helper()
+			cl := h.mustClaim("Sandman", id)
+			spend(cl, 10, usd)
+			time.Sleep(time.Minute)
+			h.mustFinish("", string(cl.ID), as, "so")
+		}
+		work(tasks[0].ID, claim.EndFailed, 0.1)
+		time.Sleep(8 * 24 * time.Hour) // a week and more
+		h.board.Edit(tasks[0].ID, func(t *task.Task) { t.Status = task.Open })
+		work(tasks[0].ID, claim.EndReleased, 0.1)
+		work(tasks[0].ID, claim.EndCompleted, 0.2)
+		work(tasks[1].ID, claim.EndFailed, 1)
+		held := h.mustClaim("Oracle", tasks[2].ID)
+		spend(held, 5, 0)
+
+		r := must(h, h.Report, &api.ReportInput{Days: 7, By: "area", Tasks: true})
+		of := func(w api.Work) string {
+			return fmt.Sprintf("%d %d %d in %v, %v and %d", w.Completed, w.Failed, w.Lost, w.Took().Round(time.Minute), w.USD, w.Tokens)
+		}
+		got := []string{"total " + of(r.Total), "before " + of(r.Before), r.By}
+		for _, v := range r.Values {
+			got = append(got, fmt.Sprintf("%q %s", v.Value, of(v.Work)))
+		}
+		for _, one := range r.Tasks {
+			took := time.Duration(one.Seconds * 1e9).Round(time.Minute)
+			got = append(got, fmt.Sprintf("%s by %s: %s, %d in %v, %v and %d, ended %v", one.Task.Title, one.Agent, one.Outcome, one.Claims, took, one.USD, one.Tokens, !one.At.IsZero()))
+		}
+		if diff := cmp.Diff([]string{
+			"total 1 1 0 in 1m0s, 1.3 and 35", "before 0 1 0 in 0s, 0.1 and 10", "Area",
+			`"api" 1 0 0 in 1m0s, 0.3 and 20`, `"web" 1 1 0 in 1m0s, 1.3 and 30`, `"" 0 0 0 in 0s, 0 and 5`,
+			"Second by Sandman: failed, 1 in 1m0s, 1 and 10, ended true", "First by Sandman: completed, 2 in 2m0s, 0.3 and 20, ended true",
+			"Third by Oracle: , 0 in 0s, 0 and 5, ended false",
+		}, got); diff != "" {
+			h.Errorf("(-want +got):\n%s", diff)
+		}
+		if plain := must(h, h.Report, &api.ReportInput{Days: 7}); plain.By != "" || plain.Values != nil || plain.Tasks != nil || len(plain.Agents) != 2 {
+			h.Errorf("nothing was asked for: %+v", plain)
+		}
+		if _, err := h.Report(h.Context(), broker.Caller{}, &api.ReportInput{Days: 7, By: "Colour"}); err == nil || !strings.Contains(err.Error(), `by: there is no field "Colour": want one of Area, title,`) {
+			h.Error(err)
 		}
 	})
 }

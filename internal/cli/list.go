@@ -22,6 +22,7 @@ type column[T any] struct {
 	cell  func(T) cell
 	whole bool // a narrow terminal cuts the others first
 	hide  bool // there is nothing to show in it
+	right bool // it has numbers
 }
 
 // print prints the list.
@@ -55,6 +56,7 @@ func (l list[T]) text(out io.Writer) string {
 			t.whole = len(shown)
 		}
 		shown = append(shown, c)
+		t.right = append(t.right, c.right)
 		if c.name != "" {
 			names = append(names, c.name)
 		}

@@ -269,20 +269,24 @@ func (a *app) reportCommand() *cobra.Command {
 		Use:   "report",
 		Short: "Report how agents did in the last days, and what waits for people",
 		Long: "Report how agents did in the last days: how many tasks each completed (or handed in for review), failed at\n" +
-			"and lost, how long it had what it completed (the median), and what it said to have spent. Below that, what is\n" +
-			"blocked now, and what agents ask people. --csv writes the agents, --md all of it.",
-		Example: "  dibs report --days 30 --csv > agents.csv\n  dibs report --md",
+			"and lost, how long it had what it completed (the median), and what it said to have used. Below that, what is\n" +
+			"blocked now, and what agents ask people. --by has a row for each value of a field instead, --tasks one for each\n" +
+			"task that was worked on, with what it took and cost. --csv writes that table, --md all of it.",
+		Example: "  dibs report --days 30 --csv > agents.csv\n  dibs report --by Area\n  dibs report --tasks --csv > tasks.csv",
 		RunE:    a.asking(with(&o, a.runReport)),
 	}
 	cmd.Flags().IntVar(&o.days, "days", o.days, "how many days to look back, at most 366 and as long as journal.keep")
-	cmd.Flags().BoolVar(&o.csv, "csv", false, "write the agents as comma-separated values")
+	cmd.Flags().StringVar(&o.by, "by", "", "add up work by the values of a `field`, such as Area or priority")
+	cmd.Flags().BoolVar(&o.tasks, "tasks", false, "list the tasks that were worked on, the latest first")
+	cmd.Flags().BoolVar(&o.csv, "csv", false, "write the first table as comma-separated values")
 	cmd.Flags().BoolVar(&o.markdown, "md", false, "write all of it as Markdown")
 	return cmd
 }
 
 type reportOptions struct {
-	days          int
-	csv, markdown bool
+	days                 int
+	by                   string
+	tasks, csv, markdown bool
 }
 
 func (a *app) runReport(cmd *cobra.Command, daemon *client.Client, o reportOptions, _ []string) error {
@@ -292,19 +296,22 @@ func (a *app) runReport(cmd *cobra.Command, daemon *client.Client, o reportOptio
 	if o.csv && o.markdown || a.json && (o.csv || o.markdown) {
 		return usagef("--csv, --md and --json exclude each other: want one of them")
 	}
-	r, err := client.Do(cmd.Context(), daemon, api.OpReport, api.ReportInput{Days: o.days})
+	if o.by != "" && o.tasks {
+		return usagef("--by and --tasks exclude each other: want one of them")
+	}
+	r, err := client.Do(cmd.Context(), daemon, api.OpReport, api.ReportInput{Days: o.days, By: o.by, Tasks: o.tasks})
 	if err != nil {
 		return err
 	}
 	switch {
 	case o.csv:
-		return r.Work().CSV(a.stdout)
+		return r.Table().CSV(a.stdout)
 	case o.markdown:
 		return r.Markdown(a.stdout)
 	case a.json:
 		return writeJSON(a.stdout, r)
 	}
-	if len(r.Agents)+len(r.Blocked)+len(r.Questions) == 0 {
+	if len(r.Agents)+len(r.Tasks)+len(r.Blocked)+len(r.Questions) == 0 {
 		a.say("Nothing was finished within %s, and nothing is blocked.", count(int64(o.days), "day"))
 	}
 	return a.showReport(r, time.Now())
@@ -315,14 +322,42 @@ const maxReport = 366
 
 // showReport prints the report's tables that are not empty.
 func (a *app) showReport(r api.Report, now time.Time) error {
-	agents := list[api.AgentWork]{items: r.Agents, columns: []column[api.AgentWork]{
-		{name: "AGENT", cell: func(w api.AgentWork) cell { return plain(clean(w.Agent)) }},
-		{name: "COMPLETED", cell: func(w api.AgentWork) cell { return plain(fmt.Sprint(w.Completed)) }},
-		{name: "FAILED", cell: func(w api.AgentWork) cell { return plain(fmt.Sprint(w.Failed)) }},
-		{name: "LOST", cell: func(w api.AgentWork) cell { return plain(fmt.Sprint(w.Lost)) }},
-		{name: "MEDIAN", cell: func(w api.AgentWork) cell { return plain(median(w.MedianSeconds)) }},
-		{name: "USD", cell: func(w api.AgentWork) cell { return plain(fmt.Sprintf("%.2f", w.USD)) }},
+	name, rows := r.Rows()
+	if r.By == "" {
+		name = "AGENT"
+	}
+	if len(rows) > 1 {
+		rows = append(rows, api.Row{Name: "total", Work: r.Total})
+	}
+	counted := func(name string, n func(api.Row) int) column[api.Row] {
+		return column[api.Row]{name: name, right: true, cell: func(w api.Row) cell { return plain(fmt.Sprint(n(w))) }}
+	}
+	work := list[api.Row]{items: rows, columns: []column[api.Row]{
+		{name: clean(name), cell: func(w api.Row) cell { return plain(beginning(cmp.Or(clean(w.Name), "-"), maxText)) }},
+		counted("COMPLETED", func(w api.Row) int { return w.Completed }),
+		counted("FAILED", func(w api.Row) int { return w.Failed }),
+		counted("LOST", func(w api.Row) int { return w.Lost }),
+		{name: "MEDIAN", right: true, cell: func(w api.Row) cell { return plain(median(w.MedianSeconds)) }},
+		{name: "TOKENS", right: true, cell: func(w api.Row) cell { return plain(spentTokens(w.Tokens)) }},
+		{name: "USD", right: true, cell: func(w api.Row) cell { return plain(spentUSD(w.USD)) }},
 	}}
+	tasks := list[api.TaskWork]{items: r.Tasks, columns: []column[api.TaskWork]{
+		{name: "TASK", cell: func(w api.TaskWork) cell { return plain(short(w.Task.Title)) }},
+		{name: "AGENT", cell: func(w api.TaskWork) cell { return plain(clean(w.Agent)) }},
+		{name: "OUTCOME", cell: func(w api.TaskWork) cell { return plain(cmp.Or(clean(string(w.Outcome)), "-")) }},
+		{name: "WHEN", cell: func(w api.TaskWork) cell {
+			if w.Outcome == "" {
+				return plain("-")
+			}
+			return plain(ago(w.At.Time, now))
+		}},
+		{name: "TIME", right: true, cell: func(w api.TaskWork) cell { return plain(took(w.Seconds)) }},
+		{name: "TOKENS", right: true, cell: func(w api.TaskWork) cell { return plain(spentTokens(w.Tokens)) }},
+		{name: "USD", right: true, cell: func(w api.TaskWork) cell { return plain(spentUSD(w.USD)) }},
+	}}
+	if r.Tasks != nil {
+		work.items = nil
+	}
 	blocked := list[api.Blocked]{items: r.Blocked, columns: []column[api.Blocked]{
 		{name: "BLOCKED", cell: func(b api.Blocked) cell { return plain(short(b.Task.Title)) }},
 		{name: "SINCE", cell: func(b api.Blocked) cell { return plain(ago(b.Since.Time, now)) }},
@@ -335,8 +370,23 @@ func (a *app) showReport(r api.Report, now time.Time) error {
 		{name: "TO", cell: func(q api.OpenQuestion) cell { return plain(cmp.Or(clean(q.To), "-")) }},
 		{name: "TASK", cell: func(q api.OpenQuestion) cell { return plain(short(q.Task.Title)) }},
 	}}
-	tables := []string{agents.text(a.stdout), blocked.text(a.stdout), questions.text(a.stdout)}
+	tables := []string{work.text(a.stdout), tasks.text(a.stdout), blocked.text(a.stdout), questions.text(a.stdout)}
 	tables = slices.DeleteFunc(tables, func(t string) bool { return t == "" })
 	_, err := io.WriteString(a.stdout, strings.Join(tables, "\n"))
 	return err
+}
+
+// spentTokens and spentUSD say what was used; "-" for nothing.
+func spentTokens(n int64) string {
+	if n == 0 {
+		return "-"
+	}
+	return fmt.Sprint(n)
+}
+
+func spentUSD(usd float64) string {
+	if usd == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", usd)
 }

@@ -46,8 +46,9 @@ var (
 // columns that say nothing, and cuts the others to its width, the column whole last of all.
 type table struct {
 	rows  [][]cell
-	heads int // the number of rows that are names of columns
-	whole int // the column to keep whole, such as the title; 0 if there is no such column
+	heads int    // the number of rows that are names of columns
+	whole int    // the column to keep whole, such as the title; 0 if there is no such column
+	right []bool // the columns of numbers, which are aligned on the right
 }
 
 func (t *table) head(names ...string) {
@@ -77,14 +78,17 @@ func (t *table) layout(fits int, colours bool) string {
 		var line strings.Builder
 		for i, c := range row {
 			text := ansi.Truncate(c.text, widths[i], "…")
-			padding := strings.Repeat(" ", widths[i]-ansi.StringWidth(text)+gap)
+			padding := strings.Repeat(" ", widths[i]-ansi.StringWidth(text))
 			if colours && len(c.style) > 0 && text != "" {
 				text = c.style.Styled(text)
 			}
-			if i < len(row)-1 {
-				text += padding
+			if i < len(t.right) && t.right[i] {
+				text, padding = padding+text, ""
 			}
 			line.WriteString(text)
+			if i < len(row)-1 {
+				line.WriteString(padding + strings.Repeat(" ", gap))
+			}
 		}
 		out.WriteString(strings.TrimRight(line.String(), " "))
 		out.WriteByte('\n')
@@ -155,6 +159,9 @@ func (t *table) drop(f func(column int) bool) {
 		}
 		if column < t.whole {
 			t.whole--
+		}
+		if column < len(t.right) {
+			t.right = slices.Delete(t.right, column, column+1)
 		}
 	}
 }

@@ -25,6 +25,9 @@ func fill(v reflect.Value) {
 	case *task.Priority:
 		*x = task.Low
 		return
+	case *map[string][]task.ID:
+		*x = map[string][]task.ID{"Project \x00": {"a", "b"}}
+		return
 	case *task.Fields: // what JSON knows
 		*x = task.Fields{"Sprint": 42.0, "Area \x00": []any{"a", nil}, "Due": map[string]any{"start": "2026-11-30"}, "Done": true}
 		return

@@ -81,9 +81,13 @@ func (j *Journal) Spent(ctx context.Context, q report.Spending) ([]report.Spent,
 }
 
 func spent(ctx context.Context, from querier, q report.Spending) ([]report.Spent, error) {
-	// Grouped by the bare column, SQLite would walk the whole index of agents.
-	const group = "coalesce(agent, '')"
-	query, args := "SELECT "+group+", "+sumsUsed+" FROM used WHERE true", []any{}
+	// Grouped by bare columns, SQLite would walk the whole index of agents or of tasks.
+	group, of := "coalesce(agent, '')", "''"
+	if q.ByTask {
+		of = "coalesce(task_id, '')"
+		group += ", " + of
+	}
+	query, args := "SELECT coalesce(agent, ''), "+of+", "+sumsUsed+" FROM used WHERE true", []any{}
 	add := func(condition string, values ...any) {
 		query, args = query+" AND "+condition, append(args, values...)
 	}
@@ -110,7 +114,7 @@ func spent(ctx context.Context, from querier, q report.Spending) ([]report.Spent
 const sumsUsed = "CAST(coalesce(sum(tokens), 0) AS BIGINT), CAST(coalesce(sum(micros), 0) AS BIGINT)"
 
 func scanUsed(row scanner) (s report.Spent, err error) {
-	err = row.Scan(&s.Agent, &s.Tokens, &s.Micros)
+	err = row.Scan(&s.Agent, &s.Task, &s.Tokens, &s.Micros)
 	return s, err
 }
 
@@ -140,7 +144,7 @@ func addUsed(ctx context.Context, tx *tx, h claim.Hold) error {
 	if h.Used.None() {
 		return nil
 	}
-	known, err := scanUsed(tx.QueryRowContext(ctx, "SELECT '', "+sumsUsed+" FROM used WHERE claim_id = ?", h.ID))
+	known, err := scanUsed(tx.QueryRowContext(ctx, "SELECT '', '', "+sumsUsed+" FROM used WHERE claim_id = ?", h.ID))
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,7 +74,7 @@ func wantSpent(t *testing.T, j *journal.Journal, q report.Spending, want ...stri
 	do(t, err)
 	var got []string
 	for _, s := range spent {
-		got = append(got, fmt.Sprintf("%s %d %d", s.Agent, s.Tokens, s.Micros))
+		got = append(got, strings.TrimPrefix(fmt.Sprintf("%s %s %d %d", s.Task, s.Agent, s.Tokens, s.Micros), " "))
 	}
 	same(t, fmt.Sprintf("%+v", q), want, got)
 }
@@ -114,6 +115,9 @@ func TestSpent(t *testing.T) {
 		wantSpent(t, j, report.Spending{From: midnight.Add(off), To: midnight.Add(24*time.Hour + off)}, "worker-1 50 100")
 	}
 	wantSpent(t, j, report.Spending{Task: "a"}, "worker-1 150 100")
+	wantSpent(t, j, report.Spending{To: midnight.Add(24 * time.Hour), ByTask: true}, "a worker-1 150 100", "b worker-2 0 5")
+	save(t, j, used(grant(t, j, attempt("worker-2", "d", t0), t0), 0, 6, midnight))
+	wantSpent(t, j, report.Spending{Agent: "worker-2", ByTask: true}, "b worker-2 0 5", "d worker-2 0 6")
 	if got, err := j.Hold(t.Context(), first.ID); err != nil || got.Used.Micros != 100 || got.Ending != claim.EndLost {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,23 +65,37 @@ func (f Filter) Miss(t Task, w *Words) string {
 		if c.met(t) {
 			continue
 		}
-		value := t.Field(c.Field)
-		if _, own := t.own(c.Field); !own && c.Field == "status" {
-			value = w.StatusOf(t)
-		} else if !own && c.Field == "priority" {
-			value = w.PriorityOf(t)
-		}
-		switch {
-		case FieldText(value) == "":
-			reasons = append(reasons, fmt.Sprintf("its %s is empty", c.Field))
-		default:
-			reasons = append(reasons, fmt.Sprintf("its %s is %s", c.Field, FieldText(value)))
-		}
+		reasons = append(reasons, fmt.Sprintf("its %s is %s", c.Field, cmp.Or(FieldText(w.shown(t, c.Field)), "empty")))
 	}
 	if !f.titled(t) {
 		reasons = append(reasons, fmt.Sprintf("its title has not %s in it", quoted(f.Words)))
 	}
 	return strings.Join(reasons, ", ")
+}
+
+// shown returns the value of a field as people see it.
+func (w *Words) shown(t Task, field string) any {
+	if _, own := t.own(field); !own && field == "status" {
+		return w.StatusOf(t)
+	} else if !own && field == "priority" {
+		return w.PriorityOf(t)
+	}
+	return t.Field(field)
+}
+
+// Values returns the values of a field as people see them, each once: several of a list, and the empty
+// text of an empty field.
+func (w *Words) Values(t Task, field string) (texts []string) {
+	list, several := w.shown(t, field).([]any)
+	if !several {
+		list = []any{w.shown(t, field)}
+	}
+	for _, item := range list {
+		if text := FieldText(item); !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return texts
 }
 
 func quoted(words []string) string {

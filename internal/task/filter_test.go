@@ -1,6 +1,7 @@
 package task_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,6 +91,19 @@ func TestFieldText(t *testing.T) {
 	} {
 		if got := task.FieldText(value); got != want {
 			t.Errorf("FieldText(%v) = %q, want %q", value, got, want)
+		}
+	}
+}
+
+func TestValues(t *testing.T) {
+	var words task.Words
+	words.Set(task.Vocabulary{Statuses: map[task.Status]string{task.Open: "Offen"}, Priorities: map[task.Priority][]string{task.High: {"Hoch"}}})
+	one := task.Task{Status: task.Open, Priority: task.High, PriorityName: "Hoch", Fields: task.Fields{"Area": []any{"Web", "API", "Web"}, "Sprint": 42.0, "Owner": nil}}
+	for field, want := range map[string][]string{
+		"Area": {"Web", "API"}, "Sprint": {"42"}, "Owner": {""}, "status": {"Offen"}, "priority": {"Hoch"}, "claimed_by": {""},
+	} {
+		if got := words.Values(one, field); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", field, got, want)
 		}
 	}
 }

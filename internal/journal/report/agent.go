@@ -74,11 +74,14 @@ type Spending struct {
 	// From and To limit when it was reported, in Notion's time, to a quarter of an hour: the
 	// nearest one counts, as clocks differ. Zero is no limit.
 	From, To time.Time
+	// ByTask asks for what each agent used for each task.
+	ByTask bool
 }
 
-// Spent is what an agent used.
+// Spent is what an agent used, for one task with Spending.ByTask.
 type Spent struct {
 	Agent string
+	Task  task.ID
 	claim.Usage
 }
 

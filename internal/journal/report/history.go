@@ -12,13 +12,12 @@ import (
 	"dibs/internal/task"
 )
 
-// Work is how an agent's claims ended.
+// Work is how an agent's claims ended, or those on some tasks.
 type Work struct {
-	Agent                   string
+	Of                      string          // the agent, or what else it was summed up by
 	Completed, Failed, Lost int             // completed, or handed in for review
-	Took                    []time.Duration // how long it had what it completed
-	// Micros is what the agent spent, in millionths of a US dollar.
-	Micros int64
+	Took                    []time.Duration // how long agents had what they completed
+	Used                    claim.Usage     // as agents reported
 }
 
 // Outcome says what the end of a claim counts as.
@@ -47,46 +46,50 @@ func Counted(h claim.Hold) Outcome {
 	return ""
 }
 
-// Sum adds up how claims ended, and what was spent meanwhile, by agent, in the order of their names.
-func Sum(ended []claim.Hold, spent ...Spent) []Work {
+// ByAgent is for Sum: by agent.
+func ByAgent(agent string, _ task.ID) []string { return []string{agent} }
+
+// Sum adds up how claims ended, and what was used meanwhile, by what by returns for an agent's work on
+// a task, in that order. Work with several results counts in each.
+func Sum(ended []claim.Hold, spent []Spent, by func(agent string, id task.ID) []string) (out []Work) {
 	works := make(map[string]*Work)
-	of := func(agent string) *Work {
-		w := works[agent]
-		if w == nil {
-			w = &Work{Agent: agent}
-			works[agent] = w
+	each := func(agent string, id task.ID, do func(*Work)) {
+		for _, name := range by(agent, id) {
+			if works[name] == nil {
+				works[name] = &Work{Of: name}
+			}
+			do(works[name])
 		}
-		return w
 	}
 	for _, s := range spent {
-		if s.Micros > 0 {
-			of(s.Agent).Micros += s.Micros
+		if !s.None() {
+			each(s.Agent, s.Task, func(w *Work) { w.Used = w.Used.Add(s.Usage) })
 		}
 	}
 	for _, h := range ended {
-		name := Counted(h)
-		if name == "" {
-			continue
-		}
-		w := of(h.Agent)
-		switch name {
-		case Completed:
-			w.Completed++
-			if h.Finish != nil {
-				w.Took = append(w.Took, h.Finish.At.Sub(h.Started))
-			}
-		case Failed:
-			w.Failed++
-		case Lost:
-			w.Lost++
+		if as := Counted(h); as != "" {
+			each(h.Agent, h.Task.ID, func(w *Work) { w.count(h, as) })
 		}
 	}
-	var out []Work
 	for _, w := range works {
 		out = append(out, *w)
 	}
-	slices.SortFunc(out, func(a, b Work) int { return cmp.Compare(a.Agent, b.Agent) })
+	slices.SortFunc(out, func(a, b Work) int { return cmp.Compare(a.Of, b.Of) })
 	return out
+}
+
+func (w *Work) count(h claim.Hold, as Outcome) {
+	switch as {
+	case Completed:
+		w.Completed++
+		if h.Finish != nil {
+			w.Took = append(w.Took, h.Finish.At.Sub(h.Started))
+		}
+	case Failed:
+		w.Failed++
+	case Lost:
+		w.Lost++
+	}
 }
 
 // Completes reports whether a fact says that an agent completed a task, or handed it in for review.

@@ -120,8 +120,27 @@ func TestSum(t *testing.T) {
 		end("Ghost", claim.EndBlocked, 0, 0, false),
 	}
 	if diff := cmp.Diff([]report.Work{
-		{Agent: "Oracle", Lost: 3}, {Agent: "Sandman", Completed: 2, Failed: 1, Took: []time.Duration{time.Minute, 3 * time.Minute}},
-	}, report.Sum(ended)); diff != "" {
+		{Of: "Oracle", Lost: 3}, {Of: "Sandman", Completed: 2, Failed: 1, Took: []time.Duration{time.Minute, 3 * time.Minute}},
+	}, report.Sum(ended, nil, report.ByAgent)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	used := func(agent string, id task.ID, tokens int64) report.Spent {
+		return report.Spent{Agent: agent, Task: id, Usage: claim.Usage{Tokens: tokens}}
+	}
+	ended[0].Task.ID, ended[5].Task.ID = "a", "b" // one of each agent
+	areas := func(_ string, id task.ID) []string {
+		return map[task.ID][]string{"a": {"api", "web"}, "b": {"web"}, "d": {"unused"}}[id]
+	}
+	if diff := cmp.Diff([]report.Work{
+		{Of: "api", Completed: 1, Took: []time.Duration{time.Minute}, Used: claim.Usage{Tokens: 3}},
+		{Of: "idle", Used: claim.Usage{Tokens: 9}},
+		{Of: "web", Completed: 1, Lost: 1, Took: []time.Duration{time.Minute}, Used: claim.Usage{Tokens: 8}},
+	}, report.Sum(ended, []report.Spent{used("Sandman", "a", 1), used("Oracle", "a", 2), used("Oracle", "b", 5), used("Oracle", "c", 9), used("Oracle", "d", 0)}, func(agent string, id task.ID) []string {
+		if id == "c" {
+			return []string{"idle"}
+		}
+		return areas(agent, id)
+	})); diff != "" {
+		t.Errorf("by value (-want +got):\n%s", diff)
 	}
 }
