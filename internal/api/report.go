@@ -76,6 +76,7 @@ type Period struct {
 	Tokens    int64          `json:"tokens" doc:"What agents reported to have used"`
 	Granted   int            `json:"granted" doc:"Claims that were granted"`
 	Held      float64        `json:"held" doc:"Claims that were held at a time, on average"`
+	Waiting   float64        `json:"waiting" doc:"Tasks that were ready at a time, on average, of those that became ready in the time of the report"`
 	Denied    map[string]int `json:"denied" nullable:"false" doc:"Claims that were refused, by code"`
 	WaitP50   *float64       `json:"wait_seconds_p50" doc:"How long granted tasks had been ready, of those that became ready in the time of the report: the median; null without any"`
 	WaitP90   *float64       `json:"wait_seconds_p90" doc:"The same, which nine of ten did not exceed"`
@@ -133,16 +134,6 @@ func (r Report) Rows() (name string, rows []Row) {
 	}
 	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(b.Completed, a.Completed) })
 	return "agent", rows
-}
-
-// Work returns the agents without their tokens, as the board's file has them.
-func (r Report) Work() Table {
-	r.By, r.Tasks = "", nil
-	t := r.Table()
-	for i, row := range t {
-		t[i] = row[:len(row)-1]
-	}
-	return t
 }
 
 // Table returns the tasks, if they were asked for, or else Rows, for programs.

@@ -181,7 +181,7 @@ func (b *Broker) period(s report.Period, spent []report.Spent) api.Period {
 	used, works := report.Total(spent), report.Sum(s.Ended, spent, report.ByAgent)
 	out := api.Period{
 		Day: s.From.In(time.Local).Format(time.DateOnly), From: b.time(s.From), USD: api.USD(used.Micros), Tokens: used.Tokens, Agents: each(works, agentWork),
-		Granted: s.Granted, Held: math.Round(s.Held*100) / 100, Denied: make(map[string]int, len(s.Denied)),
+		Granted: s.Granted, Held: math.Round(s.Held*100) / 100, Waiting: math.Round(s.Waiting*100) / 100, Denied: make(map[string]int, len(s.Denied)),
 		WaitP50: secondsOf(report.Median(s.Waited)), WaitP90: secondsOf(report.NineOfTen(s.Waited)),
 	}
 	for code, n := range s.Denied {

@@ -66,17 +66,15 @@ func (b *Board) insights(ctx context.Context, q url.Values) (view, error) {
 	}
 	body := struct {
 		api.Report
-		Days    int
+		Length  int
 		Spans   []choice
+		Names   []string // the fields by which the report can be
 		Numbers []number
 		Figures []figure
-		Agents  []api.AgentWork
-		Total   api.AgentWork
-	}{Report: report, Days: days, Numbers: numbersOf(report), Figures: figuresOf(report), Agents: slices.Clone(report.Agents)}
-	slices.SortStableFunc(body.Agents, func(a, b api.AgentWork) int { return cmp.Compare(b.Completed, a.Completed) })
-	for _, a := range report.Agents {
-		body.Total.Completed, body.Total.Failed, body.Total.Lost, body.Total.USD = body.Total.Completed+a.Completed, body.Total.Failed+a.Failed, body.Total.Lost+a.Lost, body.Total.USD+a.USD
-	}
+		Field   string
+		Rows    []api.Row
+	}{Report: report, Length: days, Names: names(b.state.current().Cards)[1:], Numbers: numbersOf(report), Figures: figuresOf(report)}
+	body.Field, body.Rows = report.Rows()
 	for _, n := range spans {
 		name := many(n, "day", "days")
 		if n == 1 {
@@ -110,7 +108,7 @@ func (b *Board) reportCSV(w http.ResponseWriter, r *http.Request) {
 		b.refuse(w, r, view{Name: "insights", Title: "Report"}, err)
 		return
 	}
-	attach(w, "report", report.Work())
+	attach(w, "report", report.Table())
 }
 
 // attach answers with a table as a file.
@@ -126,7 +124,7 @@ func (b *Board) report(ctx context.Context, q url.Values) (report api.Report, da
 	if err != nil || days < 1 || days > 366 {
 		return report, 0, &missing{"There is no such report", "A report is about the last days, 1 to 366 of them."}
 	}
-	report, err = client.Do(ctx, b.Daemon, api.OpReport, api.ReportInput{Days: days})
+	report, err = client.Do(ctx, b.Daemon, api.OpReport, api.ReportInput{Days: days, By: q.Get("by"), Tasks: q.Get("tasks") != ""})
 	return report, days, err
 }
 
@@ -206,7 +204,9 @@ func figuresOf(report api.Report) []figure {
 	lost.Says = many(len(report.Losses), "claim", "claims")
 	return []figure{
 		done,
-		draw(at, "Held at a time", "", chart.Chart{Lines: []chart.Series{counted("held", "tone1", func(p api.Period) float64 { return p.Held })}, Format: trim}),
+		draw(at, "Waiting and held", "", chart.Chart{Lines: []chart.Series{
+			counted("ready", "tone2", func(p api.Period) float64 { return p.Waiting }), counted("held", "tone1", func(p api.Period) float64 { return p.Held }),
+		}, Format: trim}),
 		draw(at, "How long it took", "", chart.Chart{
 			Lines: []chart.Series{
 				counted("ready to claimed", "tone2", func(p api.Period) float64 { return orNaN(p.WaitP50) }),
@@ -269,12 +269,26 @@ func draw(at chart.Chart, title, did string, c chart.Chart) figure {
 
 // numbersOf returns what the page begins with, each with the change to the time before, as long.
 func numbersOf(report api.Report) []number {
-	var done, lost int
-	var usd float64
-	for _, a := range report.Agents {
-		done, lost, usd = done+a.Completed, lost+a.Lost, usd+a.USD
+	is, was := report.Total, report.Before
+	change := func(is, was float64) string {
+		switch {
+		case was == 0:
+			return ""
+		case is == was:
+			return "as before"
+		}
+		return fmt.Sprintf("%+.0f%% to the time before", 100*(is-was)/was)
 	}
-	return []number{{Name: "Done", Value: grouped(done)}, {Name: "Lost", Value: grouped(lost)}, {Name: "Spent", Value: dollars(usd)}}
+	took := "–"
+	if is.MedianSeconds != nil {
+		took = spoken(*is.MedianSeconds)
+	}
+	return []number{
+		{"Done", grouped(is.Completed), change(float64(is.Completed), float64(was.Completed))},
+		{"Median time", took, change(is.Took().Seconds(), was.Took().Seconds())},
+		{"Lost", grouped(is.Lost), change(float64(is.Lost), float64(was.Lost))},
+		{"Spent", dollars(is.USD), change(is.USD, was.USD)},
+	}
 }
 
 // dollars writes an amount; a dash for none.

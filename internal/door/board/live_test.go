@@ -533,10 +533,10 @@ func TestHowItGoes(t *testing.T) {
 	testkit.Says(t, "the insights", page,
 		`href="/insights?days=1" aria-current="true"`, `<dt>Done</dt><dd>1</dd>`, `<dt>Lost</dt><dd>1</dd>`,
 		`<strong>Done</strong> <span class="soft">1 by agents</span>`, `data-agent="Sandman"`, `Sandman: 1</title>`,
-		`<strong>Held at a time</strong>`, `<strong>How long it took</strong>`, `<strong>Lost claims, by cause</strong> <span class="soft">1 claim</span>`,
+		`<strong>Waiting and held</strong>`, `<strong>How long it took</strong>`, `<strong>Lost claims, by cause</strong> <span class="soft">1 claim</span>`,
 		`</span>taken by people</li>`, `days=1&amp;figure=lost-claims-by-cause"`,
 		`data-agent="Sandman" data-mark="Sa">Sandman</span></th><td class="number">1</td><td class="number">–</td><td class="number">–</td>`,
-		`<th scope="row">Total</th><td class="number">1</td>`, `Which &lt;i&gt;oil&lt;/i&gt;?`, `<td>=Oracle</td>`, `href="/report.csv?days=1"`,
+		`<th scope="row">Total</th><td class="number">1</td>`, `Which &lt;i&gt;oil&lt;/i&gt;?`, `<td>=Oracle</td>`, `href="/report.csv?days=1&amp;by="`, `href="/report.csv?days=1&amp;tasks=1"`,
 	)
 	for _, days := range []string{"1", "7", "30"} {
 		resp, page := v.ask("GET", "/insights.csv?days="+days+"&figure=done")
@@ -544,8 +544,14 @@ func TestHowItGoes(t *testing.T) {
 			t.Errorf("%s: %q", kind, page)
 		}
 	}
-	if _, page := v.ask("GET", "/report.csv"); !strings.HasPrefix(page, "agent,completed,failed,lost,median_seconds,usd\n") || !strings.Contains(page, "\nSandman,1,0,0,") {
+	if _, page := v.ask("GET", "/report.csv"); !strings.HasPrefix(page, "agent,completed,failed,lost,median_seconds,usd,tokens\n") || !strings.Contains(page, "\nSandman,1,0,0,") {
 		t.Errorf("the report as CSV: %q", page)
+	}
+	if _, page := v.ask("GET", "/report.csv?tasks=1"); !strings.HasPrefix(page, "task,title,agent,outcome,") || !strings.Contains(page, ",Sandman,completed,") {
+		t.Errorf("the tasks as CSV: %q", page)
+	}
+	if _, page := v.ask("GET", "/insights?by=priority"); !strings.Contains(page, `<th scope="col">priority</th>`) {
+		t.Errorf("the report by priority: %s", page)
 	}
 	for _, path := range []string{"/insights?days=0", "/insights.csv?figure=x", "/insights?days=x", "/report.csv?days=x"} {
 		resp, _ := v.ask("GET", path)

@@ -104,6 +104,7 @@ type Period struct {
 	Ended    []claim.Hold
 	Granted  int
 	Held     float64 // how many claims were held at a time, on average
+	Waiting  float64 // how many tasks were ready meanwhile, of those of which it is known since when
 	Denied   map[claim.Code]int
 	// Waited has how long granted tasks had been ready, where it is known since when.
 	Waited []time.Duration
@@ -129,6 +130,14 @@ func Periods(from, to time.Time, end func(time.Time) time.Time, holds []claim.Ho
 		}
 		return &periods[i]
 	}
+	spread := func(from, until time.Time, add func(p *Period, share float64)) {
+		for i := range periods {
+			p := &periods[i]
+			if part := min(until.UnixNano(), p.To.UnixNano()) - max(from.UnixNano(), p.From.UnixNano()); part > 0 {
+				add(p, float64(part)/float64(p.To.Sub(p.From)))
+			}
+		}
+	}
 	for _, h := range holds {
 		if h.Started.IsZero() || h.Brief {
 			continue
@@ -140,30 +149,42 @@ func Periods(from, to time.Time, end func(time.Time) time.Time, holds []claim.Ho
 			p := of(until)
 			p.Ended = append(p.Ended, h)
 		}
-		for i := range periods {
-			p := &periods[i]
-			if held := min(until.UnixNano(), p.To.UnixNano()) - max(h.Started.UnixNano(), p.From.UnixNano()); held > 0 {
-				p.Held += float64(held) / float64(p.To.Sub(p.From))
-			}
-		}
+		spread(h.Started, until, func(p *Period, share float64) { p.Held += share })
 	}
 	ready := make(map[task.ID]time.Time) // since when tasks are
+	waited := func(id task.ID, until time.Time) {
+		spread(ready[id], until, func(p *Period, share float64) { p.Waiting += share })
+		delete(ready, id)
+	}
 	for _, f := range facts {
 		switch {
 		case f.Kind == claim.KindReady:
+			if _, known := ready[f.Task]; known {
+				waited(f.Task, f.At)
+			}
 			ready[f.Task] = f.At
 		case f.Kind.Grants():
 			if since, known := ready[f.Task]; known {
 				p := of(f.At)
 				p.Waited = append(p.Waited, max(0, f.At.Sub(since)))
-				delete(ready, f.Task)
+				waited(f.Task, f.At)
+			}
+		case slices.Contains(takesFromReady, f.Kind):
+			if _, known := ready[f.Task]; known {
+				waited(f.Task, f.At)
 			}
 		case f.Kind == claim.KindDenied:
 			of(f.At).Denied[f.Code] += max(1, f.Count)
 		}
 	}
+	for id := range ready {
+		waited(id, to)
+	}
 	return periods
 }
+
+// takesFromReady are what people do to a ready task that nobody can claim then.
+var takesFromReady = []claim.Kind{claim.KindCompleted, claim.KindCancelled, claim.KindBlocked, claim.KindReview, claim.KindFailed, claim.KindReassigned, claim.KindTrashed}
 
 // NineOfTen returns the length that nine of ten lengths do not exceed; nil if there are none. It
 // sorts lengths.

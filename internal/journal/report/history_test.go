@@ -54,14 +54,14 @@ func TestPeriods(t *testing.T) {
 	got := report.Periods(t0, t0.Add(20*time.Hour), halves, []claim.Hold{before, within, across, {State: claim.Reserved}, {State: claim.Ended, Brief: true, Started: t0, Ended: t0.Add(time.Hour)}, live}, []claim.Fact{
 		fact(claim.KindReady, "a", 0), fact(claim.KindGranted, "a", time.Hour), held, raced,
 		fact(claim.KindAccepted, "a", 2*time.Hour), // nobody saw it ready again
-		fact(claim.KindReady, "a", 3*time.Hour), fact(claim.KindReady, "b", 4*time.Hour),
+		fact(claim.KindReady, "a", 3*time.Hour), fact(claim.KindReady, "b", 4*time.Hour), fact(claim.KindCancelled, "b", 6*time.Hour),
 		fact(claim.KindGranted, "a", 16*time.Hour), fact(claim.KindGranted, "never ready", 16*time.Hour),
 	})
 	none := map[claim.Code]int{}
 	at := func(hours int) time.Time { return t0.Add(time.Duration(hours) * time.Hour) }
 	if diff := cmp.Diff([]report.Period{
-		{From: at(0), To: at(8), Ended: []claim.Hold{before, within}, Granted: 2, Held: (1 + 2 + 8) / 8., Denied: map[claim.Code]int{claim.CodeHeld: 3, claim.CodeLostRace: 1}, Waited: []time.Duration{time.Hour}},
-		{From: at(8), To: at(16), Ended: []claim.Hold{across}, Granted: 1, Held: (4 + 6) / 8., Denied: none},
+		{From: at(0), To: at(8), Ended: []claim.Hold{before, within}, Granted: 2, Held: (1 + 2 + 8) / 8., Waiting: (1 + 5 + 2) / 8., Denied: map[claim.Code]int{claim.CodeHeld: 3, claim.CodeLostRace: 1}, Waited: []time.Duration{time.Hour}},
+		{From: at(8), To: at(16), Ended: []claim.Hold{across}, Granted: 1, Held: (4 + 6) / 8., Waiting: 1, Denied: none},
 		{From: at(16), To: at(20), Held: 1, Denied: none, Waited: []time.Duration{13 * time.Hour}},
 	}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
