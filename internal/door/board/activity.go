@@ -335,10 +335,6 @@ func (b *Board) storyPage(w http.ResponseWriter, r *http.Request) {
 	v := view{Name: "activity", Title: "Story", Template: "story.html", Every: 3 * time.Second}
 	story, err := client.Do(r.Context(), b.Daemon, api.OpStory, api.StoryInput{ID: r.PathValue("id")})
 	if err == nil {
-		var steps []entry
-		for _, s := range story.Story {
-			steps = append(steps, entry{At: s.At, Who: text(s.Who, 80), What: text(s.What, maxLine), Text: text(s.Why, 2*maxLine)})
-		}
 		title := cmp.Or(text(story.Task.Title, maxTitle), "Untitled")
 		_, isClaim := claim.ParseID(r.PathValue("id"))
 		v.Title, v.Body = "The story of "+title, struct {
@@ -346,7 +342,7 @@ func (b *Board) storyPage(w http.ResponseWriter, r *http.Request) {
 			Title string
 			Claim bool
 			Steps []entry
-		}{story.Task.ID, title, isClaim, steps}
+		}{story.Task.ID, title, isClaim, entriesOf(story.Story)}
 	}
 	b.answer(w, r, http.StatusOK, v, err)
 }

@@ -254,7 +254,7 @@ func healthOf(s api.Status) health {
 }
 
 func eventOf(e api.Event) event {
-	out := event{ID: e.ID, At: milliseconds(e.At), Kind: string(e.Kind), Agent: text(e.Agent, 80)}
+	out := event{ID: e.ID, At: milliseconds(e.At), Kind: string(e.Kind), Agent: text(e.Agent, 80), Claimed: e.Claim != ""}
 	if e.Task != nil {
 		out.Task, out.Title = e.Task.ID, cmp.Or(text(e.Task.Title, maxTitle), "Untitled")
 	}

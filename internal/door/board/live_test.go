@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -443,6 +444,41 @@ func TestSize(t *testing.T) {
 	c.calm()
 }
 
+// TestForAgents has a board of which only a part is for agents: the first page has nothing of the rest,
+// and the open tasks are apart.
+func TestForAgents(t *testing.T) {
+	m := newMesh(t, "empty", 0)
+	m.kill()
+	m.env = []string{"DIBS_TASKS_FIELDS=Team", "DIBS_TASKS_ONLY=Team=Agents"}
+	testkit.Must(t, m.notion.EditSchema(m.notion.Databases().Tasks, map[string]any{"Team": map[string]any{"rich_text": map[string]any{}}}))
+	add := func(title string, more map[string]any) {
+		props := map[string]any{"Team": richText("Agents")}
+		maps.Copy(props, more)
+		m.add(title, props)
+	}
+	add("Sew a button on", nil)
+	add("Mend the fence", map[string]any{"claimed_by": richText("Ann")})
+	add("Paint the gate", status("BLOCKED"))
+	m.add("Oil the hinges", nil)
+	m.add("Water the plants", status("BLOCKED"))
+	m.serve()
+	v := m.visitor()
+	var page string
+	m.until("the tasks", func() bool {
+		_, page = v.ask("GET", "/tasks")
+		return strings.Count(page, `class="card"`) == 5
+	})
+	order := regexp.MustCompile(`(?s)<summary>Ready.*Sew a button on.*<summary>For people.*Mend the fence.*<summary>Not for agents.*Oil the hinges`)
+	testkit.Check(t, order.MatchString(page), "the open tasks: %s", page)
+	_, page = v.ask("GET", "/tasks?for=agents")
+	testkit.Check(t, !strings.Contains(page, "Oil the hinges") && strings.Contains(page, `aria-checked="true"`), "those for agents only: %s", page)
+	_, page = v.ask("GET", "/")
+	testkit.Says(t, "the first page", page, "Nothing waits for you", "1 task set aside by people", "Paint the gate")
+	testkit.Check(t, !strings.Contains(page, "Water the plants") && !strings.Contains(page, "Oil the hinges"), "the first page has what is not for agents: %s", page)
+	_, page = v.ask("GET", "/search?q=GATE")
+	testkit.Check(t, strings.Contains(page, "Paint the gate") && !strings.Contains(page, "Sew a button"), "the search: %s", page)
+}
+
 // TestQueueOrder makes tasks as an import does, in one minute: the cards of the column OPEN are in
 // the order of next, whatever their ids.
 func TestQueueOrder(t *testing.T) {
@@ -627,7 +663,7 @@ func TestTimeline(t *testing.T) {
 	resp, _ := v.ask("GET", "/activity?range=9y")
 	testkit.Check(t, resp.StatusCode == 404, "a range that there is not: %s", resp.Status)
 	_, page := v.ask("GET", "/story/"+string(done.ID))
-	testkit.Says(t, "the claim's story", page, "The story of one claim", "Sandman claimed the task", "Sandman completed the task", "It holds &lt;b&gt;.", `href="/story/`+string(done.Task.ID)+`"`)
+	testkit.Says(t, "the claim's story", page, "The story of one claim", "claimed the task", "completed the task", "It holds &lt;b&gt;.", `href="/story/`+string(done.Task.ID)+`"`)
 	testkit.Check(t, !strings.Contains(page, "appeared on the board"), "the claim's story has what happened to its task before")
 	_, page = v.ask("GET", "/story/"+string(done.Task.ID))
 	testkit.Check(t, strings.Contains(page, "the task appeared on the board"), "the task's story: %s", page)

@@ -12,12 +12,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/api/client"
 	"dibs/internal/testkit"
 
 	"github.com/chromedp/cdproto/page"
@@ -83,28 +81,32 @@ func (f *film) write(c *chrome, name string) {
 
 // shootDay films how two agents and a person work.
 func shootDay(m *mesh, c *chrome) {
-	ctx, f := m.t.Context(), new(film)
+	f := new(film)
 	c.size(960, 600, "light")
 	c.visit("/")
 	c.until(`document.documentElement.dataset.link === 'live'`)
 	f.shoot(c, 2*time.Second)
-	first := m.claim("Sandman", "")
+	ids := make(map[string]string)
+	for _, t := range do(m, api.OpListTasks, api.ListTasksInput{}).Tasks {
+		ids[t.Title] = string(t.ID)
+	}
+	first := m.claim("Sandman", ids["Add retry with backoff to the billing webhook"])
 	c.do(chromedp.Sleep(2 * time.Second))
 	f.shoot(c, time.Second)
-	second := m.claim("Oracle", "")
+	second := m.claim("Oracle", ids["Rotate the staging certificates"])
 	c.do(chromedp.Sleep(2 * time.Second))
 	f.shoot(c, time.Second)
-	client.Do(ctx, m.client, api.OpRenew, api.On(string(first.ID), "", api.RenewRequest{Progress: "two of four pages"}))
+	do(m, api.OpRenew, api.On(string(first.ID), "", api.RenewRequest{Progress: "three of five retries have a test"}))
 	c.do(chromedp.Sleep(3 * time.Second))
 	f.shoot(c, 2*time.Second)
-	client.Do(ctx, m.client, api.OpComplete, api.On(string(first.ID), "", api.CompleteRequest{Summary: "Fixed, with a test."}))
+	do(m, api.OpComplete, api.On(string(first.ID), "", api.CompleteRequest{Summary: "Retries five times with backoff; a test for each."}))
 	c.do(chromedp.Sleep(3 * time.Second))
 	f.shoot(c, 2*time.Second)
-	client.Do(ctx, m.client, api.OpAsk, api.On(string(second.ID), "", api.AskRequest{Text: "Which of the two webhooks is meant?"}))
+	do(m, api.OpAsk, api.On(string(second.ID), "", api.AskRequest{Text: "Two certificates name staging. Is the one that ends on the 30th still in use?"}))
 	c.do(chromedp.Sleep(3 * time.Second))
 	f.shoot(c, 3*time.Second)
-	client.Do(ctx, m.client, api.OpReopen, api.ReopenInput{ID: string(second.Task.ID), Body: &api.ReopenRequest{Note: "The second."}})
-	m.claim("Sandman", string(second.Task.ID))
+	do(m, api.OpReopen, api.ReopenInput{ID: string(second.Task.ID), Body: &api.ReopenRequest{Note: "No: replace the other one."}})
+	m.claim("Oracle", string(second.Task.ID))
 	c.do(chromedp.Sleep(4 * time.Second))
 	f.shoot(c, 2*time.Second)
 	c.visit("/tasks")
@@ -131,33 +133,28 @@ func TestShots(t *testing.T) {
 	c := newChrome(t)
 	c.openTasks(m)
 	shootDay(m, c)
+	m = newMesh(t, "demo", 0) // another day
+	c.open(m)
 	busy(m)
 	for _, shot := range []struct {
-		name, scheme  string
-		width, height int64
+		name, path, there string
+		width, height     int64
 	}{
-		{"now", "light", 1440, 860},
-		{"board", "light", 1440, 860},
-		{"board-phone", "light", 390, 800},
+		{"now", "/", `document.querySelectorAll('.decisions li').length === 2 && document.querySelectorAll('#work li').length === 3`, 1280, 800},
+		{"board", "/tasks", columnOf("Document the export API"), 1440, 860},
+		{"board-phone", "/tasks?col=IN_PROGRESS", columnOf("Document the export API"), 390, 800},
+		{"task", "/tasks", columnOf("Rotate the staging certificates"), 1280, 800},
 	} {
-		c.size(shot.width, shot.height, shot.scheme)
-		if strings.HasPrefix(shot.name, "now") {
-			c.visit("/")
-			c.until(`document.documentElement.dataset.link === 'live'`)
-			c.take(shot.name)
-			continue
-		}
-		c.visit("/tasks")
+		c.size(shot.width, shot.height, "light")
+		c.visit(shot.path)
 		c.until(`document.documentElement.dataset.link === 'live'`)
-		c.until(columnOf("Document the export API"))
+		c.until(shot.there)
+		if shot.name == "task" {
+			c.do(chromedp.Evaluate(`[...document.querySelectorAll('.card .title')].find((a) => a.textContent === 'Rotate the staging certificates').click()`, nil))
+			c.until(`document.querySelector('#pane .said:not(:has([data-load]))')`)
+		}
 		c.take(shot.name)
 	}
-	c.size(1280, 800, "light")
-	c.visit("/tasks")
-	c.until(columnOf("Fix login redirect loop on Safari"))
-	c.do(chromedp.Evaluate(`[...document.querySelectorAll('.card .title')].find((a) => a.textContent === 'Fix login redirect loop on Safari').click()`, nil))
-	c.until(`document.querySelector('#pane:not([hidden]) .said:not([data-load])')`)
-	c.take("task")
 }
 
 // take puts a picture of the page into the folder.
@@ -172,21 +169,21 @@ func (c *chrome) take(name string) {
 	testkit.Must(c.t, os.WriteFile(filepath.Join(*shots, name+".png"), picture, 0o644))
 }
 
-// busy has agents and people work on the demo's board for a moment.
+// busy has two agents and a person work on the demo's board for a moment: what they say is of their
+// tasks.
 func busy(m *mesh) {
 	m.t.Helper()
-	ctx := m.t.Context()
-	for i, agent := range []string{"Sandman", "Oracle", "Sandman", "claude-chat-4M2T", "Oracle", "Sandman"} {
-		c := m.claim(agent, "")
-		switch i {
-		case 0:
-			client.Do(ctx, m.client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Oracle", Task: string(c.Task.ID)}))
-			client.Do(ctx, m.client, api.OpComplete, api.On(string(c.ID), "", api.CompleteRequest{Summary: "Retries five times, with a test for each."}))
-		case 1:
-			client.Do(ctx, m.client, api.OpComplete, api.On(string(c.ID), "", api.CompleteRequest{Summary: "Safari follows the redirect now."}))
-		case 2:
-			client.Do(ctx, m.client, api.OpBlock, api.On(string(c.ID), "", api.BlockRequest{Reason: "Which of the two certificates is the staging one?"}))
-		}
+	ids := make(map[string]string)
+	for _, t := range do(m, api.OpListTasks, api.ListTasksInput{}).Tasks {
+		ids[t.Title] = string(t.ID)
 	}
+	claim := func(agent, title string) string { return string(m.claim(agent, ids[title]).ID) }
+	complete := func(id, summary string) { do(m, api.OpComplete, api.On(id, "", api.CompleteRequest{Summary: summary})) }
+	complete(claim("Sandman", "Add retry with backoff to the billing webhook"), "Retries five times with backoff; a test for each.")
+	complete(claim("Oracle", "Fix login redirect loop on Safari"), "The callback works without the cookie now; tested from all four entry pages.")
+	do(m, api.OpAsk, api.On(claim("Sandman", "Rotate the staging certificates"), "", api.AskRequest{Text: "Two certificates name staging. Is the one that ends on the 30th still in use?"}))
+	do(m, api.OpFail, api.On(claim("claude-chat-4M2T", "Replace the deprecated date picker"), "", api.FailRequest{Reason: "The new picker has no week view, which two of the four pages need."}))
+	do(m, api.OpRenew, api.On(claim("Sandman", "Document the export API"), "", api.RenewRequest{Progress: "three of five endpoints have an example"}))
+	do(m, api.OpRenew, api.On(claim("Oracle", "Write the migration for account time zones"), "", api.RenewRequest{Progress: "go test ./migrations: ok"}))
 	m.sync()
 }

@@ -55,6 +55,8 @@ type event struct {
 	Task  task.ID
 	Title string
 	Text  string // further details
+
+	Claimed bool // Agent has, or had, a claim
 }
 
 func newState(run string) *state { return &state{run: run, changed: make(chan struct{})} }

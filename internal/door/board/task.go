@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
+	"dibs/internal/claim"
 	"dibs/internal/task"
 )
 
@@ -19,7 +21,7 @@ import (
 type details struct {
 	card
 	Of       api.Task
-	Note     string // all of it
+	Note     string // what others wrote in it
 	Fields   []want
 	Reserved []api.Reservation // with its claim
 	Graph    graph
@@ -68,6 +70,9 @@ func (b *Board) task(ctx context.Context, id string, q url.Values) (view, error)
 		return v, err
 	}
 	d := details{card: cardOf(t), Of: t, Note: task.Plain(t.Note), Page: b.contents.of(t), Done: doneOf(q.Get("done"))}
+	if d.Said != "" {
+		d.Note = task.Plain(claim.Noted(t.Note, ""))
+	}
 	v.Title, d.Seen, d.Once = d.Title, d.shown(), newKey()
 	// Comments have a form of their own.
 	if all := slices.DeleteFunc(b.actions(d.card), func(a action) bool { return a.Verb == remark.Verb }); len(all) > 0 {
@@ -90,10 +95,13 @@ func (b *Board) task(ctx context.Context, id string, q url.Values) (view, error)
 	if err != nil {
 		return v, err
 	}
-	for _, s := range story.Story {
-		d.Activity = append(d.Activity, entry{At: s.At, Who: text(s.Who, 80), What: text(s.What, maxLine), Text: text(s.Why, 2*maxLine)})
-	}
+	d.Activity = entriesOf(story.Story)
 	for _, c := range d.Page.Comments {
+		for i, e := range d.Activity { // what is said in a comment is not said twice
+			if e.Text == text(c.Text, 2*maxLine) {
+				d.Activity[i].Text = ""
+			}
+		}
 		d.Activity = append(d.Activity, entry{At: c.At, Who: cmp.Or(c.By, "Somebody"), Text: c.Text, Comment: true})
 	}
 	slices.SortStableFunc(d.Activity, func(a, b entry) int { return a.At.Compare(b.At.Time) })
@@ -101,6 +109,15 @@ func (b *Board) task(ctx context.Context, id string, q url.Values) (view, error)
 	d.Activity = d.Activity[d.Earlier:]
 	v.Body, v.Every = d, time.Second
 	return v, nil
+}
+
+// entriesOf returns the steps of a story. Whoever did one is named before it, and not once more in it.
+func entriesOf(story []api.Step) (all []entry) {
+	for _, s := range story {
+		who := text(s.Who, 80)
+		all = append(all, entry{At: s.At, Who: who, What: strings.TrimPrefix(text(s.What, maxLine), who+" "), Text: text(s.Why, 2*maxLine)})
+	}
+	return all
 }
 
 // doneOf says what was just done.

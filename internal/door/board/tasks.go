@@ -249,7 +249,9 @@ func partOf(c card, agents map[string]bool) string {
 func (g glance) agentNames() map[string]bool {
 	names := make(map[string]bool)
 	for _, e := range g.Events {
-		names[e.Agent] = true
+		if e.Claimed {
+			names[e.Agent] = true
+		}
 	}
 	for _, c := range g.Cards {
 		if c.Claim != "" {
