@@ -21,6 +21,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/cdproto/target"
@@ -268,7 +269,15 @@ func TestKeyboard(t *testing.T) {
 	c.until(`document.querySelector('#pane [name=title]') === document.activeElement`)
 	c.do(chromedp.KeyEvent(kb.Escape))
 	c.until(`!document.querySelector('#pane')`)
-	c.do(chromedp.KeyEvent("/"))
+	c.do(chromedp.KeyEvent("k", chromedp.KeyModifiers(input.ModifierCtrl)))
+	c.until(`document.activeElement.id === 'find'`)
+	c.do(input.InsertText("certif"))
+	c.until(`location.search === '?q=certif' && document.querySelectorAll('#search .rows a').length === 1`)
+	c.do(input.InsertText("icates"))
+	c.until(`location.search === '?q=certificates' && document.activeElement.value === 'certificates'`)
+	c.do(chromedp.Evaluate(`history.back()`, nil))
+	c.until(`location.pathname === '/tasks' && document.querySelectorAll('.card').length > 5`)
+	c.do(chromedp.Evaluate(`document.activeElement.blur()`, nil), chromedp.KeyEvent("/"))
 	c.until(`document.activeElement.id === 'words'`)
 	// A simulated key is a key and a character, apart: a real one that leads here writes nothing.
 	c.do(chromedp.Evaluate(`document.getElementById('words').value = ''`, nil), chromedp.KeyEvent("certificates"))

@@ -128,6 +128,8 @@ func cardOf(t api.Task) card {
 // why returns why an open task waits.
 func why(t api.Task) string {
 	switch {
+	case t.Outside != "":
+		return "not for agents: " + text(t.Outside, maxLine)
 	case t.Offer != nil:
 		return fmt.Sprintf("offered to %s by %s", text(t.Offer.To, 80), text(t.Offer.From, 80))
 	case t.AssignedTo != "":

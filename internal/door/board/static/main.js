@@ -65,8 +65,8 @@ function change(page, again) {
           return false;
         }
         if (old.matches('.card input') && old.value === fresh.value) return false; // selected or not
-        // A field keeps what it says: the address says it, too, once it was sent.
-        return !(again && old === document.activeElement && old.matches('input, textarea, select'));
+        // Whoever types goes on meanwhile.
+        return !(old === document.activeElement && old.matches('input, textarea, select') && (again || old.form?.method === 'get'));
       },
       beforeNodeRemoved: (node) => !(again && node.nodeType === Node.ELEMENT_NODE && holds(node)),
       beforeAttributeUpdated(name, node) {
@@ -171,12 +171,12 @@ document.addEventListener('change', (e) => {
 });
 let soon = 0;
 document.addEventListener('input', (e) => {
-  if (e.target.type !== 'search' || !e.target.form?.closest('main')) return;
+  if (e.target.type !== 'search') return;
   clearTimeout(soon);
   soon = setTimeout(() => {
     const to = new URL(e.target.form.action);
     to.search = new URLSearchParams([...new FormData(e.target.form)].filter(([, value]) => value));
-    go(to, { replace: true });
+    go(to, { replace: to.pathname === location.pathname });
   }, 250);
 });
 window.addEventListener('popstate', () => go(new URL(location.href), { replace: true }));
