@@ -148,7 +148,7 @@ type Databases struct {
 
 // Tasks maps the protocol's names to those of the tasks database.
 type Tasks struct {
-	// The names of the tasks database's properties. The last eight are optional: "" means that the
+	// The names of the tasks database's properties. The last nine are optional: "" means that the
 	// database has no such property.
 	Properties Properties `key:"properties"`
 	// The database's names for the statuses. Tasks with any other status cannot be claimed. These
@@ -191,6 +191,9 @@ type Properties struct {
 	SubItems string `key:"sub_items"`
 	// A text that says when a task is done. An agent is given it with the task.
 	DoneWhen string `key:"done_when"`
+	// The files that the work on a task touches: a text with a pattern of a .gitignore in each line,
+	// or a multi-select. Tasks whose patterns overlap are not worked on at the same time.
+	Touches string `key:"touches"`
 }
 
 // Statuses are the database's names for the protocol's statuses.

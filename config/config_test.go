@@ -163,6 +163,7 @@ func TestEnvironment(t *testing.T) {
 		"tasks.properties.assignee":              "p9",
 		"tasks.properties.sub_items":             "p11",
 		"tasks.properties.done_when":             "p12",
+		"tasks.properties.touches":               "p13",
 		"tasks.statuses.open":                    "s1",
 		"tasks.statuses.in_progress":             "s2",
 		"tasks.statuses.blocked":                 "s3",
@@ -246,7 +247,7 @@ func TestEnvironment(t *testing.T) {
 		Tasks: config.Tasks{
 			Properties: config.Properties{
 				Status: "p1", ClaimedBy: "p2", ClaimedAt: "p3", ClaimTimeoutMinutes: "p4",
-				ClaimToken: "p5", Priority: "p6", DependsOn: "7", Note: "8", Assignee: "p9", Done: "p10", SubItems: "p11", DoneWhen: "p12",
+				ClaimToken: "p5", Priority: "p6", DependsOn: "7", Note: "8", Assignee: "p9", Done: "p10", SubItems: "p11", DoneWhen: "p12", Touches: "p13",
 			},
 			Statuses: config.Statuses{Open: "s1", InProgress: "s2", Blocked: "s3", Completed: "s4", Cancelled: "s5", Review: "Review", Failed: "Failed"},
 			Priorities: config.Priorities{

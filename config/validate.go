@@ -136,7 +136,7 @@ func (d Databases) validate() []error {
 }
 
 func (t Tasks) validate() []error {
-	errs := t.distinct("tasks.properties", "claim_timeout_minutes", "priority", "depends_on", "note", "assignee", "done", "sub_items", "done_when")
+	errs := t.distinct("tasks.properties", "claim_timeout_minutes", "priority", "depends_on", "note", "assignee", "done", "sub_items", "done_when", "touches")
 	errs = append(errs, t.distinct("tasks.statuses", "review", "failed")...)
 	errs = append(errs, t.distinct("tasks.priorities")...)
 	if _, err := t.Scope(); err != nil {

@@ -63,7 +63,8 @@ type ClaimRequest struct {
 	TimeoutMinutes int     `json:"timeout_minutes,omitempty" minimum:"1" maximum:"525600" doc:"For how long the claim is kept without hearing from the agent; without it, as long as the lease"`
 	WaitSeconds    float64 `json:"wait_seconds,omitempty" minimum:"0" maximum:"3600" doc:"How long to wait for the task, or for a ready one"`
 	Filter
-	Except []string `json:"except,omitempty" maxItems:"1000" doc:"Ids of tasks that will not do, without task"`
+	Repository string   `json:"repository,omitempty" fit:"exact" maxLength:"4096" doc:"The repository that the work is in, for tasks that name what they touch: origin: and where it was cloned from, such as origin:github.com/acme/api, or else the absolute path of its common git directory"`
+	Except     []string `json:"except,omitempty" maxItems:"1000" doc:"Ids of tasks that will not do, without task"`
 	Keeper
 }
 

@@ -100,6 +100,8 @@ type ListTasksInput struct {
 	Priority string   `query:"priority" maxLength:"200" doc:"Only tasks of this priority, in dibs's words (critical, high, medium, low, none) or the board's"`
 	Where    []string `query:"where,explode" maxItems:"20" doc:"NAME=VALUE, any number of times: only tasks whose field has this value; of a list, among others"`
 	Text     string   `query:"text" maxLength:"1000" doc:"Only tasks whose title has all these words in it, in whatever case"`
+
+	Repository string `query:"repository" maxLength:"4096" doc:"With ready: the repository that the agent works in, as in a claim"`
 }
 
 // GetTaskInput names a task.

@@ -215,6 +215,7 @@ type Summary struct {
 	Stuck           int  `json:"stuck,omitempty" doc:"Those of dependencies that can never become ready, unless a person changes what they wait for; absent for none"`
 	Assigned        int  `json:"assigned" doc:"Tasks that only somebody else may claim"`
 	TakenBack       int  `json:"taken_back,omitempty" doc:"Tasks that somebody took back from the agent within the last hour; absent for none"`
+	Touched         int  `json:"touched,omitempty" doc:"Tasks that touch what others have, or wait in favour of one that does"`
 	CoolingOff      int  `json:"cooling_off" doc:"Tasks that are passed over for a while, because their pages could not be read or written"`
 	Filtered        int  `json:"filtered" doc:"Tasks that are ready, and not what was asked for"`
 	Review          int  `json:"review,omitempty" doc:"Tasks that are done, and that a person has yet to look at; absent for none"`

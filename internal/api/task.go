@@ -78,6 +78,10 @@ type Task struct {
 	WaitingFor []Waited  `json:"waiting_for,omitempty" doc:"The same, with what is known of them"`
 	Code       string    `json:"code,omitempty" doc:"Why a claim could not get it now, as a denial has it, or filtered: it is not what was asked for; absent if it could"`
 	Reason     string    `json:"reason,omitempty" doc:"The same in one line"`
+	Holder     string    `json:"holder,omitempty" doc:"Who has what the task touches, if that is why"`
+	Pattern    string    `json:"pattern,omitempty" doc:"The holder's pattern, as it was written"`
+	Touches    []string  `json:"touches,omitempty" doc:"Patterns of what the work on it touches, as the board has them"`
+	Unread     []string  `json:"unread,omitempty" doc:"What is wrong with those of its patterns that cannot be read: they touch nothing"`
 	Stuck      bool      `json:"stuck,omitempty" doc:"It can never become ready, unless a person changes what it waits for: the reason says what"`
 	Outside    string    `json:"outside,omitempty" doc:"What it lacks of what tasks.only asks for; absent if agents may be offered it"`
 	Unblocks   int       `json:"unblocks,omitempty" doc:"How many unfinished tasks wait for it, directly or not, up to 25: of one priority, the task that unblocks most comes first, then the oldest"`

@@ -14,6 +14,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/journal/inbox"
 	"dibs/internal/mirror"
+	"dibs/internal/reserve"
 	"dibs/internal/task"
 )
 
@@ -31,6 +32,14 @@ type board struct {
 	time     func(time.Time) api.Time
 	words    *task.Words
 	rot      *task.Rot // see waitsInVain
+
+	// at is where the agent that asks works, and others what was reserved there when it was first asked
+	// for, see touched. waiting are the tasks that were passed over.
+	at       workplace
+	reserved Reservations
+	others   *reserve.Touched
+	othersOf string
+	waiting  *overlooked
 }
 
 func (bd *board) ref(t task.Task) api.TaskRef { return api.NewTaskRef(t, bd.words) }
@@ -57,7 +66,14 @@ func (b *Broker) board() *board {
 
 // present returns a board without standing and tasks, for questions about single tasks.
 func (b *Broker) present() *board {
-	return &board{Mirror: b.mirror, claimer: b.claimer, now: b.now(), policy: b.claimer.Policy(), time: b.time, words: b.words}
+	return &board{Mirror: b.mirror, claimer: b.claimer, now: b.now(), policy: b.claimer.Policy(), time: b.time, words: b.words, reserved: b.reserved, waiting: &b.overlooked}
+}
+
+// presentAt is present for an agent that works there.
+func (b *Broker) presentAt(at workplace) *board {
+	bd := b.present()
+	bd.at = at
+	return bd
 }
 
 // waitsFor returns the tasks that t waits for, see task.Unfinished.
@@ -92,9 +108,14 @@ func (bd *board) occupied(id task.ID) (claim.Hold, bool) {
 }
 
 // ready reports whether the agent's claim on t would pass the pre-flight if Notion shows what the
-// mirror shows: nobody holds t, nothing blocks it, and it is OPEN or assigned to the agent. For an
-// empty agent, no assigned task is ready.
+// mirror shows: nobody holds t, nothing blocks it, nobody else has what it touches, and it is OPEN or
+// assigned to the agent. For an empty agent, no assigned task is ready.
 func (bd *board) ready(t task.Task, agent string) bool {
+	return bd.open(t, agent) && bd.touches(t, agent) == nil
+}
+
+// open is ready, whatever t touches.
+func (bd *board) open(t task.Task, agent string) bool {
 	if _, withheld := bd.withheld[t.ID]; withheld {
 		return false
 	}
@@ -140,6 +161,9 @@ func (bd *board) view(t task.Task, agent string) api.Task {
 	}
 	if !out.Ready {
 		code, reason := bd.why(t, waitsFor, agent)
+		if d := bd.touches(t, agent); d != nil && bd.open(t, agent) {
+			code, reason, out.Holder, out.Pattern = d.Code, d.Detail, d.Holder, d.Pattern
+		}
 		if left := bd.claimer.LeftAlone(t.ID); left > 0 {
 			reason += "; it is " + leftAlone(left)
 		}
@@ -159,6 +183,7 @@ func (bd *board) view(t task.Task, agent string) api.Task {
 		}
 	}
 	out.ExpiresAt = bd.time(until)
+	out.Touches, out.Unread = t.Touches, illegible(t)
 	return out
 }
 
@@ -267,7 +292,7 @@ func (bd *board) waited(t task.Task) string {
 	case claim.Whose(t) != "" && !t.Status.Finished():
 		standing += ", " + claim.Whose(t)
 	}
-	return fmt.Sprintf("“%s” (%s)", cmp.Or(t.Title, t.Key, string(t.ID)), standing)
+	return fmt.Sprintf("“%s” (%s)", name(t), standing)
 }
 
 // matters ranks a task in a list: first tasks in progress, then ready ones, those that wait, those
@@ -309,3 +334,90 @@ func (j judged) Task(id task.ID) (task.Task, bool)   { return j.b.mirror.Task(id
 func (j judged) Judge(t task.Task) ready.Verdict     { return j.b.present().judge(t) }
 func (j judged) Became(t task.Task, v ready.Verdict) { j.b.waiters.wake(t, v.For) }
 func (j judged) Now() time.Time                      { return j.b.now() }
+
+// touched returns what others than the agent have of what tasks touch.
+func (bd *board) touched(agent string) reserve.Touched {
+	if bd.others == nil || bd.othersOf != agent {
+		if bd.reserved == nil {
+			return reserve.Touched{}
+		}
+		bd.others, bd.othersOf = new(bd.reserved.Touched(context.Background(), agent, bd.at.repository, bd.at.member)), agent
+	}
+	return *bd.others
+}
+
+// touching returns what keeps the agent from a task because of what both touch; nil if nothing does.
+func (bd *board) touching(t task.Task, agent string) *reserve.Taken {
+	if len(t.Touches) == 0 {
+		return nil
+	}
+	return bd.touched(agent).By(t.Touches)
+}
+
+// ahead returns the task in whose favour t is passed over, and since when that one is, see
+// touchPatience; ok is false if there is none.
+func (bd *board) ahead(t task.Task, agent string) (first task.Task, since time.Time, ok bool) {
+	if len(t.Touches) == 0 || bd.waiting == nil {
+		return first, since, false
+	}
+	longer := bd.waiting.at(t.ID, bd.now)
+	id, since := bd.waiting.longest(bd.now.Add(-touchPatience), func(id task.ID) bool {
+		other, known := bd.Task(id)
+		return known && bd.judge(other).Ready
+	}, func(id task.ID) bool {
+		other, _ := bd.Task(id)
+		if id == t.ID || other.Priority > t.Priority || bd.touched(agent).Overlap(other.Touches, t.Touches) == "" {
+			return false
+		}
+		taken := bd.touching(other, agent)
+		return taken != nil && ofClaim(taken)
+	})
+	if id == "" || !since.Before(longer) && (since.After(longer) || id > t.ID) {
+		return first, since, false
+	}
+	first, _ = bd.Task(id)
+	return first, since, true
+}
+
+// ofClaim reports whether it is a claim that is in the way, and not a reservation of its own.
+func ofClaim(t *reserve.Taken) bool { return t.By.ID == string(t.By.Claim) }
+
+// touches returns why a task that is ready otherwise is not offered to the agent, because of what it
+// touches; nil if it is.
+func (bd *board) touches(t task.Task, agent string) *claim.Denied {
+	if taken := bd.touching(t, agent); taken != nil {
+		return bd.refusal(t, taken)
+	}
+	if first, since, ok := bd.ahead(t, agent); ok {
+		pattern := bd.touched(agent).Overlap(first.Touches, t.Touches)
+		return &claim.Denied{Code: claim.CodeReserved, Task: t, Pattern: pattern, Detail: fmt.Sprintf(
+			"it is passed over in favour of “%s”, which touches %s, too, and has waited for %v for what it touches",
+			name(first), pattern, bd.now.Sub(since).Round(time.Minute))}
+	}
+	return nil
+}
+
+// refusal words what is in the way of a task.
+func (bd *board) refusal(t task.Task, taken *reserve.Taken) *claim.Denied {
+	what := "reserved " + taken.Pattern
+	if ofClaim(taken) {
+		what = "a task that touches " + taken.Pattern
+		if c, err := bd.claimer.Find(context.Background(), taken.By.Claim); err == nil {
+			what = fmt.Sprintf("“%s”, which touches %s", name(c.Task), taken.Pattern)
+		}
+	}
+	return &claim.Denied{
+		Code: claim.CodeReserved, Task: t, Holder: taken.By.Agent, Pattern: taken.Pattern, ExpiresAt: taken.Until,
+		Detail: fmt.Sprintf("it touches %s, and %s has %s", taken.Asked, taken.By.Agent, what),
+	}
+}
+
+func name(t task.Task) string { return cmp.Or(t.Title, t.Key, string(t.ID)) }
+
+// illegible says which of a task's patterns cannot be read.
+func illegible(t task.Task) (says []string) {
+	for _, err := range reserve.Unread(t.Touches) {
+		says = append(says, api.Collapse(err.Error()))
+	}
+	return says
+}

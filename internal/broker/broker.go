@@ -134,6 +134,11 @@ type Reservations interface {
 	Compared(ctx context.Context, agent, member string) []reserve.Reservation
 	Check(ctx context.Context, agent, member string, targets []reserve.Target) error
 	Claimed(claim.Hold)
+	// Touched returns what others than an agent have of what tasks touch, and Touch and Untouch take
+	// that for an attempt, see reserve.Book.
+	Touched(ctx context.Context, agent, repository, member string) reserve.Touched
+	Touch(context.Context, claim.Hold) *reserve.Taken
+	Untouch(claim.ID)
 }
 
 // Names stores minted names.
@@ -310,8 +315,9 @@ type Broker struct {
 	log       *slog.Logger
 	ahead     atomic.Int64 // see Local
 
-	troubles troubles
-	rivals   rivals
+	troubles   troubles
+	rivals     rivals
+	overlooked overlooked
 
 	changed   signal
 	waiters   waiters
@@ -366,6 +372,9 @@ func (b *Broker) Claimed(c claim.Hold) {
 	b.reserved.Claimed(c)
 	if c.State == claim.Ended {
 		b.eased.fire() // it may be the one for which the breaker waits
+		if len(c.Touches) > 0 {
+			b.waiters.wakeAll()
+		}
 	}
 	b.sums.changed()
 }

@@ -12,6 +12,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/claim/keepers"
+	"dibs/internal/reserve"
 	"dibs/internal/task"
 
 	"github.com/oklog/ulid/v2"
@@ -124,6 +125,8 @@ type request struct {
 	wait time.Duration
 	// keeper keeps the claim alive, if it has a process.
 	keeper keepers.Keeper
+	// at is where the agent works.
+	at workplace
 	// note is for the record, if the claim is granted.
 	note string
 }
@@ -191,3 +194,17 @@ type ForbiddenError struct {
 }
 
 func (e *ForbiddenError) Error() string { return e.Detail }
+
+// workplace is where an agent works: in a repository, see claim.Hold, on the machine of a member.
+type workplace struct{ repository, member string }
+
+// placeOf checks the repository of a request. On another machine, a path says nothing here.
+func (c Caller) placeOf(part, repository string) (workplace, error) {
+	if err := reserve.CheckRepository(repository); err != nil {
+		return workplace{}, api.Invalid(part, err)
+	}
+	if c.Access != nil && !reserve.HasOrigin(repository) {
+		repository = ""
+	}
+	return workplace{repository, c.Member}, nil
+}

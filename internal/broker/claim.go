@@ -38,6 +38,9 @@ func (b *Broker) Claim(ctx context.Context, who Caller, in *api.KeyedInput[api.C
 	if r.keeper, err = who.keeper(body.Keeper); err != nil {
 		return api.Claim{}, err
 	}
+	if r.at, err = who.placeOf("body.repository", body.Repository); err != nil {
+		return api.Claim{}, err
+	}
 	return b.grant(ctx, r, body.Filter)
 }
 
@@ -59,7 +62,7 @@ func (b *Broker) grant(ctx context.Context, r request, of api.Filter) (out api.C
 		return api.Claim{}, err
 	}
 	cl, err := b.get(ctx, r, f)
-	if out, err = b.answer(cl, b.summed(ctx, err, r.agent, f)); err == nil {
+	if out, err = b.answer(cl, b.summed(ctx, err, r, f)); err == nil {
 		b.AddAttempts(ctx, &out)
 	}
 	return out, err

@@ -22,7 +22,7 @@ func (b *Broker) try(ctx context.Context, r request, f task.Filter, first bool) 
 	if r.task == "" {
 		return b.next(ctx, r, f)
 	}
-	bd := b.present()
+	bd := b.presentAt(r.at)
 	t, known := bd.Task(r.task)
 	if c, taken := bd.occupied(r.task); taken && !first {
 		return claim.Hold{}, claim.Occupied(c)
@@ -31,6 +31,8 @@ func (b *Broker) try(ctx context.Context, r request, f task.Filter, first bool) 
 		t = task.Task{ID: r.task}
 	} else if d := claim.Decide(t, r.agent, bd.waitsFor(t), bd.now, bd.policy); d.Code != "" && !first {
 		return claim.Hold{}, bd.named(d.Deny(t))
+	} else if taken := bd.touching(t, r.agent); taken != nil && !first {
+		return claim.Hold{}, bd.refusal(t, taken)
 	}
 	return b.attempt(ctx, r, t, nil)
 }
@@ -71,7 +73,9 @@ func (b *Broker) attemptOnce(ctx context.Context, r request, t task.Task, unwant
 			offered = o
 		}
 	}
-	cl, err := b.claimer.Claim(ctx, claim.Request{ID: id, Agent: r.agent, From: offered.From, Until: offered.Until, Task: t, Timeout: r.timeout, Limit: new(b.limit(r.agent, b.claimer.Policy())), Keep: api.Outlives(r.Key), Quiet: r.task == "", Unwanted: unwanted, Explain: func(d *claim.Denied) *claim.Denied { return b.present().named(d) }, Note: r.note})
+	admit, release := b.admit(ctx, r)
+	defer release(id)
+	cl, err := b.claimer.Claim(ctx, claim.Request{Repository: r.at.repository, Member: r.at.member, Admit: admit, ID: id, Agent: r.agent, From: offered.From, Until: offered.Until, Task: t, Timeout: r.timeout, Limit: new(b.limit(r.agent, b.claimer.Policy())), Keep: api.Outlives(r.Key), Quiet: r.task == "", Unwanted: unwanted, Explain: func(d *claim.Denied) *claim.Denied { return b.present().named(d) }, Note: r.note})
 	if kept && err == nil {
 		b.alive.Granted(id)
 	} else if kept {
@@ -121,14 +125,14 @@ func (b *Broker) next(ctx context.Context, r request, f task.Filter) (claim.Hold
 		}
 	}()
 	for failures := 0; ; {
-		c := b.pick(r.agent, f, tried)
+		c := b.pick(r, f, tried)
 		age := catchUpAfter
 		if c.sure {
 			age = sureAfter
 		}
 		if c.done != nil && b.rivals.catchUp(ctx, b.mirror, age) {
 			c.done()
-			c = b.pick(r.agent, f, tried)
+			c = b.pick(r, f, tried)
 		}
 		if c.done == nil {
 			return claim.Hold{}, b.nothing(troubled, c.passed)
@@ -213,14 +217,23 @@ type choice struct {
 // request has picked: so agents of one daemon do not collide. Tasks assigned to the agent come
 // first. While agents of other daemons are active, it chooses among the open tasks the one that
 // they are least likely to choose.
-func (b *Broker) pick(agent string, f task.Filter, tried map[task.ID]bool) (c choice) {
+func (b *Broker) pick(r request, f task.Filter, tried map[task.ID]bool) (c choice) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	bd := b.present()
+	bd, agent := b.presentAt(r.at), r.agent
 	free := func(tasks ready.List) iter.Seq[task.Task] {
 		return func(yield func(task.Task) bool) {
 			for t := range tasks.All() {
-				if tried[t.ID] || b.picked[t.ID] || !f.Match(t) || !bd.ready(t, agent) {
+				if tried[t.ID] || b.picked[t.ID] || !f.Match(t) || !bd.open(t, agent) {
+					continue
+				}
+				if taken := bd.touching(t, agent); taken != nil {
+					if ofClaim(taken) {
+						b.overlooked.note(t.ID, bd.now)
+					}
+					continue
+				}
+				if _, _, waits := bd.ahead(t, agent); waits {
 					continue
 				}
 				if b.troubles.passed(t.ID) {
@@ -254,4 +267,21 @@ func first(tasks iter.Seq[task.Task]) (task.Task, bool) {
 		return t, true
 	}
 	return task.Task{}, false
+}
+
+// admit decides last whether the agent of an attempt may have its task, as the page shows it. What the
+// task touches is the attempt's until release is called, or refused.
+func (b *Broker) admit(ctx context.Context, r request) (admit func(claim.Hold) *claim.Denied, release func(claim.ID)) {
+	return func(c claim.Hold) *claim.Denied {
+		if len(c.Touches) == 0 {
+			return nil
+		}
+		taken := b.reserved.Touch(ctx, c)
+		if taken == nil {
+			return nil
+		}
+		d := b.presentAt(r.at).refusal(c.Task, taken)
+		d.Detail = fmt.Sprintf("%q cannot be claimed: %s; ask for the next ready task instead", c.Task.Title, d.Detail)
+		return d
+	}, b.reserved.Untouch
 }

@@ -86,7 +86,7 @@ func (b *Broker) Problem(err error) *api.Problem {
 
 func (b *Broker) denied(d *claim.Denied) *api.Problem {
 	p := api.NewProblem(api.Code(d.Code), api.Collapse(d.Detail))
-	p.Holder = d.Holder
+	p.Holder, p.Pattern = d.Holder, d.Pattern
 	p.ExpiresAt = b.time(d.ExpiresAt)
 	p.RetryIn(d.RetryAfter)
 	if d.Code == claim.CodeNotionUnavailable && d.RetryAfter == 0 {

@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,13 +25,13 @@ func (e *NothingError) Unwrap() error { return e.Denied }
 
 // summed adds the summary to a denial because no task was ready. It returns other errors as they
 // are.
-func (b *Broker) summed(ctx context.Context, err error, agent string, f task.Filter) error {
+func (b *Broker) summed(ctx context.Context, err error, r request, f task.Filter) error {
 	denied, isDenied := errors.AsType[*claim.Denied](err)
 	if !isDenied || denied.Code != claim.CodeNothingReady {
 		return err
 	}
 	summed := *denied
-	s := b.summary(ctx, agent, f)
+	s := b.summary(ctx, r.agent, r.at, f)
 	summed.Detail = nothingReady(s, !f.Empty()) + "; try again later, or wait for one"
 	return &NothingError{&summed, s}
 }
@@ -43,10 +42,10 @@ func (b *Broker) sum(f task.Filter) sum {
 }
 
 // summary says what the unfinished tasks that the filter selects wait for.
-func (b *Broker) summary(ctx context.Context, agent string, f task.Filter) api.Summary {
+func (b *Broker) summary(ctx context.Context, agent string, at workplace, f task.Filter) api.Summary {
 	all := b.sum(f)
 	out := all.Summary
-	bd := b.present()
+	bd := b.presentAt(at)
 	for _, id := range all.assigned[agent] { // these are this agent's, not somebody else's
 		out.Assigned--
 		if t, ok := bd.Task(id); ok {
@@ -56,8 +55,13 @@ func (b *Broker) summary(ctx context.Context, agent string, f task.Filter) api.S
 	}
 	withheld, _ := b.withheld(ctx, agent) // an answer that cannot count them is better than none
 	for id := range withheld {
-		if t, ok := bd.Task(id); ok && f.Match(t) && bd.ready(t, "") {
+		if t, ok := bd.Task(id); ok && f.Match(t) && bd.open(t, "") {
 			out.TakenBack++
+		}
+	}
+	for t := range b.ready.Tasks().All() {
+		if _, is := withheld[t.ID]; !is && len(t.Touches) > 0 && f.Match(t) && bd.open(t, agent) && !bd.ready(t, agent) {
+			out.Touched++
 		}
 	}
 	return out
@@ -99,6 +103,7 @@ func nothingReady(s api.Summary, filtered bool) string {
 		{s.Assigned, "is assigned to somebody else", "are assigned to others"},
 		{s.NotOffered, "is not for agents", "are not for agents"},
 		{s.TakenBack, "was taken back from the agent within the hour", "were taken back from the agent within the hour"},
+		{s.Touched, "touches what others have", "touch what others have"},
 		{s.CoolingOff, "is passed over because of its page", "are passed over because of their pages"},
 		{s.Review, "is to be reviewed", "are to be reviewed"},
 		{s.Failed, "has failed", "have failed"},
@@ -216,7 +221,7 @@ func (bd *board) sum(f task.Filter, passed func(task.ID) bool) sum {
 			if code == claim.CodeBlockedByDependency && bd.waitsInVain(t) != nil {
 				s.Stuck++
 				if s.stuck.Count++; len(s.stuck.Titles) < maxStuck {
-					s.stuck.Titles = append(s.stuck.Titles, api.Collapse(cmp.Or(t.Title, t.Key, string(t.ID))))
+					s.stuck.Titles = append(s.stuck.Titles, api.Collapse(name(t)))
 				}
 			}
 			count(&s.Summary, t, code, until, bd.now)

@@ -50,7 +50,7 @@ const CodeFiltered claim.Code = "filtered"
 // ListTasks lists the tasks that f selects. Ready ones come in the order in which they are offered; all
 // tasks come in the order of matters. With f.Why, the ready ones come first and then the others.
 // The error is an *InvalidError if the filter cannot be used.
-func (b *Broker) ListTasks(ctx context.Context, _ Caller, in *api.ListTasksInput) (api.Tasks, error) {
+func (b *Broker) ListTasks(ctx context.Context, who Caller, in *api.ListTasksInput) (api.Tasks, error) {
 	f := *in
 	if f.Why && !f.Ready {
 		return api.Tasks{}, api.Invalid("query.why", errors.New("goes with ready=true only"))
@@ -68,6 +68,9 @@ func (b *Broker) ListTasks(ctx context.Context, _ Caller, in *api.ListTasksInput
 	}
 	f.Status = string(status)
 	bd := b.board()
+	if bd.at, err = who.placeOf("query.repository", f.Repository); err != nil {
+		return api.Tasks{}, err
+	}
 	out := api.Tasks{Age: b.age(ageOf(bd.standing)), Tasks: []api.Task{}}
 	if err := b.load(ctx, bd, f.Agent); err != nil {
 		return out, err
@@ -110,7 +113,7 @@ func (b *Broker) ListTasks(ctx context.Context, _ Caller, in *api.ListTasksInput
 // which they are offered, and how many there are in all. limit is how many to return, 0 for all. It
 // looks at tasks beyond the limit only if f selects by fields, words or status.
 func (b *Broker) readyTasks(bd *board, f api.ListTasksInput, filter task.Filter, limit int) (first []task.Task, total int) {
-	listed := f.Status == "" && len(filter.Where) == 0 && len(filter.Words) == 0 && len(bd.withheld) == 0 // everything that offered returns
+	listed := f.Status == "" && len(filter.Where) == 0 && len(filter.Words) == 0 && len(bd.withheld) == 0 && bd.touched(f.Agent).Empty() // everything that offered returns
 	assigned, open := b.offered(f.Agent, filter)
 	for _, list := range []ready.List{assigned, open} {
 		left := list.Len()

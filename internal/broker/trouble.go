@@ -103,3 +103,52 @@ func (t *troubles) warnings() []string {
 	}
 	return lines
 }
+
+// touchPatience is how long a task is passed over because of what it touches. Then others of its
+// priority, or of a lower one, that touch the same are passed over in its favour: else small tasks in
+// turn could keep a large one waiting for ever.
+const touchPatience = 10 * time.Minute
+
+// overlooked has the tasks that were passed over because other claims touch the same, and since when.
+// It is safe for concurrent use.
+type overlooked struct {
+	mu    sync.Mutex
+	since map[task.ID]time.Time
+}
+
+// note records that a task was passed over.
+func (o *overlooked) note(id task.ID, now time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.since == nil {
+		o.since = make(map[task.ID]time.Time)
+	}
+	if o.since[id].IsZero() {
+		o.since[id] = now
+	}
+}
+
+// longest returns the task that was passed over first, among those that counts returns true for, and
+// before that moment. It forgets those that are not ready any more.
+func (o *overlooked) longest(before time.Time, ready, counts func(task.ID) bool) (first task.ID, since time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for id, at := range o.since {
+		if !ready(id) {
+			delete(o.since, id)
+		} else if !at.After(before) && (first == "" || at.Before(since) || at.Equal(since) && id < first) && counts(id) {
+			first, since = id, at
+		}
+	}
+	return first, since
+}
+
+// at returns since when a task is passed over; now if it is not.
+func (o *overlooked) at(id task.ID, now time.Time) time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if at, ok := o.since[id]; ok {
+		return at
+	}
+	return now
+}

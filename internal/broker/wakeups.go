@@ -74,6 +74,15 @@ func (w *waiters) wake(t task.Task, agent string) {
 	}
 }
 
+// wakeAll wakes all requests: a task that was ready before may not be in anybody's way any more.
+func (w *waiters) wakeAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for one := range w.all {
+		one.fresh.Ring()
+	}
+}
+
 // begin drops an earlier wake-up, and returns what rings once a wanted task became ready since.
 func (w *waiter) begin() <-chan struct{} {
 	w.fresh.Quiet()

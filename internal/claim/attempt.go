@@ -32,6 +32,11 @@ type Request struct {
 	// Explain, if set, words a denial by what the page shows, before it is recorded: the caller may
 	// know more of the tasks that this one waits for.
 	Explain func(*Denied) *Denied
+	// Repository and Member say where the work is, see Hold.
+	Repository, Member string
+	// Admit, if set, decides last, by the page as it was just read, whether the agent may have the
+	// task; nil admits it.
+	Admit func(Hold) *Denied
 	// Limit is the most tasks that the agent may have at a time, 0 for any number; nil means
 	// Policy.MaxPerAgent.
 	Limit *int
@@ -58,6 +63,7 @@ type attempt struct {
 	quiet    bool
 	unwanted func(task.Task) string
 	explain  func(*Denied) *Denied
+	admit    func(Hold) *Denied
 	from     string // who offered it
 	until    time.Time
 	note     string
@@ -71,7 +77,7 @@ type attempt struct {
 func (c *Claimer) Claim(ctx context.Context, r Request) (Hold, error) {
 	now := c.store.Now()
 	cl := Hold{
-		ID: cmp.Or(r.ID, c.NewID()), Agent: r.Agent, Task: r.Task, State: Reserved, Brief: r.Brief,
+		ID: cmp.Or(r.ID, c.NewID()), Agent: r.Agent, Task: r.Task, State: Reserved, Brief: r.Brief, Repository: r.Repository, Member: r.Member,
 		Reserved: now, Lease: Lease{Requested: r.Timeout, Timeout: c.policy.LeaseOf(r.Task)},
 	}
 	c.underway.Store(cl.ID, nil)
@@ -98,7 +104,7 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Hold, error) {
 	}
 	cl.Fence = fence
 	c.keep(holding(cl))
-	a := &attempt{Claimer: c, cl: cl, keep: r.Keep, quiet: r.Quiet, unwanted: r.Unwanted, explain: r.Explain, from: r.From, until: r.Until, note: r.Note}
+	a := &attempt{Claimer: c, cl: cl, keep: r.Keep, quiet: r.Quiet, unwanted: r.Unwanted, explain: r.Explain, admit: r.Admit, from: r.From, until: r.Until, note: r.Note}
 	unlock, err := c.locks.Lock(ctx, cl.Task.ID)
 	if err != nil {
 		return a.deny(ctx, Denied{Code: CodeNotionUnavailable, Detail: "gave up waiting for its turn on the task; try again", Err: err}, false)
@@ -174,6 +180,15 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 	}
 	if !known {
 		return Hold{}, notYet{} // the page may show something else by now
+	}
+	if a.admit != nil {
+		a.cl.Touches = v.Task.Touches
+		if denied := a.admit(a.cl); denied != nil && a.quiet {
+			_, err := a.end(ctx, a.cl, EndNotGranted, denied.Detail)
+			return Hold{}, cmp.Or(err, error(denied))
+		} else if denied != nil {
+			return a.deny(ctx, *denied, true)
+		}
 	}
 	if v.Unsure {
 		return a.deny(ctx, Denied{Code: CodeNotionUnavailable, Err: errUntimed, Detail: errUntimed.Error() + "; try again"}, true)

@@ -149,7 +149,7 @@ const (
 	CodeNotOpen             Code = "not_open"
 	CodeLostRace            Code = "lost_race"
 	CodeBlockedByDependency Code = "blocked_by_dependency"
-	CodeReserved            Code = "reserved"    // assigned to somebody else
+	CodeReserved            Code = "reserved"    // assigned to somebody else, or it touches what another one has
 	CodeNotOffered          Code = "not_offered" // outside of tasks.only, or taken back from the agent
 	CodeNothingReady        Code = "nothing_ready"
 	CodePaused              Code = "paused" // nothing is granted for now
@@ -166,6 +166,8 @@ type Denied struct {
 	Task task.Task // the task, as far as it is known
 	// Holder has the task, or paused the grants; empty if nobody did.
 	Holder string
+	// Pattern is what the holder has reserved of what the task touches; empty for another reason.
+	Pattern string
 	// ExpiresAt is when the holder's lease ends, or the pause or the limit, in Notion's time;
 	// zero if unknown or never.
 	ExpiresAt time.Time

@@ -149,6 +149,12 @@ type Hold struct {
 	Fence int64 `json:"fence,omitempty"`
 	// Former is the agent whose stale claim this one overrode; empty if it overrode none.
 	Former string `json:"former,omitempty"`
+	// Touches are the patterns of what the work touches, as the task named them when it was claimed:
+	// they are reserved for as long as the claim is held. Repository is the place that they are in,
+	// see reserve.Spot, on the machine of Member; empty if it is not known.
+	Touches    []string `json:"touches,omitempty"`
+	Repository string   `json:"repository,omitempty"`
+	Member     string   `json:"member,omitempty"`
 	// Progress is what the agent last said of the work, in one line, see Report.
 	Progress string `json:"progress,omitempty"`
 

@@ -71,6 +71,7 @@ func (a *app) claimRequest(cmd *cobra.Command, what api.ClaimRequest, flags clai
 		return api.ClaimRequest{}, usagef("--timeout %v: want whole minutes, at least 1m", flags.timeout)
 	}
 	what.Keeper, err = flags.keeper.keeper(cmd)
+	what.Repository = repository()
 	what.Agent, what.TimeoutMinutes, what.WaitSeconds = agent, int(flags.timeout/time.Minute), flags.wait.Seconds()
 	return what, err
 }

@@ -341,7 +341,7 @@ func (a *app) runMCP(cmd *cobra.Command, o mcpOptions) error {
 	}
 	return mcp.Serve(cmd.Context(), mcp.Options{
 		Daemon: a.direct, Agent: a.agent, Session: clientSession,
-		Grace: o.grace, Version: thisBuild().Version, Log: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level})),
+		Repository: repository(), Grace: o.grace, Version: thisBuild().Version, Log: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level})),
 	}, cmd.InOrStdin(), a.stdout)
 }
 

@@ -298,3 +298,12 @@ func here() (string, error) {
 	}
 	return folder, err
 }
+
+// repository returns the repository of the current folder, see api.ClaimRequest; empty outside of one.
+func repository() string {
+	folder, err := here()
+	if err != nil {
+		return ""
+	}
+	return place.Repository(folder)
+}

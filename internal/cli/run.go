@@ -306,7 +306,7 @@ func waitsFor(p *api.Problem, now time.Time) string {
 		what string
 	}{
 		{s.Held, "held"}, {s.Blocked, "blocked"}, {s.Dependencies, "waiting for others"}, {s.Assigned, "assigned"},
-		{s.Review, "in review"}, {s.Failed, "failed"}, {s.Filtered, "not asked for"}, {s.CoolingOff, "passed over"},
+		{s.Review, "in review"}, {s.Failed, "failed"}, {s.Filtered, "not asked for"}, {s.CoolingOff, "passed over"}, {s.Touched, "touching what others have"},
 	} {
 		if one.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", one.n, one.what))

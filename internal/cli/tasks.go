@@ -81,7 +81,11 @@ func (a *app) runTasks(cmd *cobra.Command, daemon *client.Client, o tasksOptions
 		return err
 	}
 	o.Limit = o.limit.most
-	found, err := client.Do(cmd.Context(), daemon, api.OpListTasks, o.TaskFilter.Input())
+	asked := o.TaskFilter.Input()
+	if o.Ready {
+		asked.Repository = repository()
+	}
+	found, err := client.Do(cmd.Context(), daemon, api.OpListTasks, asked)
 	if err != nil {
 		return err
 	}
@@ -147,10 +151,17 @@ func reasonColumns(now time.Time) []column[api.Task] {
 		{name: "PRIORITY", cell: func(t api.Task) cell { return plain(clean(t.PriorityWord())) }},
 		{name: "TITLE", cell: func(t api.Task) cell { return plain(short(t.Title)) }},
 		{name: "WHY", cell: func(t api.Task) cell {
-			if t.Ready {
+			if t.Ready && len(t.Unread) == 0 {
 				return plain("ready").in(green)
 			}
-			return plain(reason(t, now))
+			why := "ready"
+			if !t.Ready {
+				why = reason(t, now)
+			}
+			for _, unread := range t.Unread {
+				why += "; it touches nothing by " + clean(unread)
+			}
+			return plain(why)
 		}},
 	}
 }

@@ -83,7 +83,7 @@ func (c *codec) used() []string {
 // inUse lists the properties that the database has and every page must have.
 func (c *taskColumns) inUse() []Column {
 	return slices.DeleteFunc([]Column{
-		c.title, c.status, c.claimedBy, c.claimedAt, c.timeout, c.token, c.priority, c.dependsOn, c.note, c.assignee, c.done, c.subItems, c.doneWhen,
+		c.title, c.status, c.claimedBy, c.claimedAt, c.timeout, c.token, c.priority, c.dependsOn, c.note, c.assignee, c.done, c.subItems, c.doneWhen, c.touches,
 	}, func(col Column) bool { return col.ID == "" })
 }
 
@@ -120,6 +120,7 @@ func (c *codec) task(page *rawPage) (task.Task, error) {
 		SubItems:  of(c.columns.subItems).related(),
 		Note:      shortened(task.Plain(of(c.columns.note).text())),
 		DoneWhen:  shortened(task.Plain(of(c.columns.doneWhen).text())),
+		Touches:   of(c.columns.touches).lines(),
 		Created:   page.Created.UTC(),
 		Edited:    page.Edited.UTC(),
 		EditedBy:  unique.Make(string(page.EditedBy)).Value(), // few users edit many pages

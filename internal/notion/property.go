@@ -171,6 +171,26 @@ func (p *property) text() string {
 	return ""
 }
 
+// mostLines is how many lines are read of a property, and longestLine how much of one, in bytes.
+// Both are beyond what package reserve takes for patterns, so what is cut is not taken.
+const mostLines, longestLine = 40, 600
+
+// lines returns the lines of a text that are not empty, or the options of a multi-select.
+func (p *property) lines() (lines []string) {
+	text := p.text()
+	if p != nil && p.Type == typeMultiSelect {
+		for _, option := range p.MultiSelect {
+			text += option.Name + "\n"
+		}
+	}
+	for line := range strings.Lines(task.Plain(text)) {
+		if line = strings.TrimSpace(line); line != "" && len(lines) < mostLines {
+			lines = append(lines, line[:prefix(line, longestLine)])
+		}
+	}
+	return lines
+}
+
 func plainText(spans []span) string {
 	if len(spans) == 1 {
 		return spans[0].PlainText

@@ -58,6 +58,9 @@ type Properties struct {
 	// DoneWhen is a text that says when a task is done. Empty: no such column. Any other name may
 	// be missing.
 	DoneWhen string
+	// Touches lists the files that the work on a task touches. Empty: no such column. Any other name
+	// may be missing.
+	Touches string
 }
 
 // The keys of the claim token, of the note and of done_when.
@@ -73,7 +76,7 @@ func forPeople(key string) bool { return key == noteKey || key == doneWhenKey }
 
 // taskColumns are the properties in use. A missing one has no id.
 type taskColumns struct {
-	title, status, claimedBy, claimedAt, timeout, token, priority, dependsOn, note, assignee, done, subItems, doneWhen Column
+	title, status, claimedBy, claimedAt, timeout, token, priority, dependsOn, note, assignee, done, subItems, doneWhen, touches Column
 	// key is the unique id; only the tasks' names depend on it.
 	key Column
 	// fields are further properties whose values are read; nothing depends on them. The list is
@@ -129,6 +132,12 @@ func (s TaskSchema) wants(c *taskColumns) []wantedColumn {
 		all = append(all, wantedColumn{
 			key: doneWhenKey, name: p.DoneWhen, types: []string{typeRichText}, into: &c.doneWhen,
 			without: "agents are not told when a task is done",
+		})
+	}
+	if p.Touches != "" {
+		all = append(all, wantedColumn{
+			key: "touches", name: p.Touches, types: []string{typeRichText, typeMultiSelect}, into: &c.touches,
+			without: "tasks that touch the same files are worked on at the same time",
 		})
 	}
 	for i := range all {

@@ -131,6 +131,27 @@ func TestDatabasesThatCannotBeOpened(t *testing.T) {
 	})
 }
 
+// What a task touches is in the lines of a text, or in the options of a multi-select. Of too long a
+// line enough is kept to tell that.
+func TestTouchesOfATask(t *testing.T) {
+	for kind, value := range map[string]any{
+		"rich_text":    richText(" /src/ \n\n\tdocs/*.md\n" + strings.Repeat("x", 1900)),
+		"multi_select": props{"multi_select": []any{props{"name": "/src/"}, props{"name": "docs/*.md"}, props{"name": strings.Repeat("x", 100)}}},
+	} {
+		inWorld(t, func(w *world) {
+			w.edit(map[string]any{"Files": of(kind)})
+			tasks := w.tasks(notion.TaskSchema{Properties: notion.Properties{Touches: "Files"}})
+			got := w.get(tasks, w.page(map[string]any{"Files": value})).Touches
+			if len(got) != 3 || got[0] != "/src/" || got[1] != "docs/*.md" || kind == "rich_text" && len(got[2]) <= 512 {
+				w.Errorf("%s: %q", kind, got)
+			}
+			if got := w.get(tasks, w.page(map[string]any{"Name": title("Ship it")})).Touches; got != nil {
+				w.Errorf("%s: nothing is %q", kind, got)
+			}
+		})
+	}
+}
+
 // Fields of every type are read from a page, from a query and from the answer to a write,
 // and are what JSON makes of them.
 func TestFields(t *testing.T) {

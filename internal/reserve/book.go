@@ -43,6 +43,8 @@ type Config struct {
 type Claims interface {
 	// Find returns a claim, in any state.
 	Find(ctx context.Context, id claim.ID) (claim.Hold, error)
+	// Claims returns the claims of an agent, or of all if agent is empty, oldest first.
+	Claims(agent string) []claim.Hold
 }
 
 // Book has the live reservations. It is safe for concurrent use.
@@ -58,11 +60,13 @@ type Book struct {
 
 	mu   sync.RWMutex
 	live []entry // oldest first
+	// attempts are the claims that are being made of tasks that touch something, see Touch.
+	attempts map[claim.ID]toucher
 }
 
 // NewBook returns a book of the stored reservations.
 func NewBook(ctx context.Context, c Config) (*Book, error) {
-	b := &Book{config: c, made: ratelimit.New(burst, every), folds: make(folds)}
+	b := &Book{config: c, made: ratelimit.New(burst, every), folds: make(folds), attempts: make(map[claim.ID]toucher)}
 	b.loop = clock.NewLoop(0, b.turn)
 	stored, err := c.Storage.Reservations(ctx)
 	if err != nil {
@@ -171,7 +175,13 @@ func (b *Book) bound(ctx context.Context, r *Reservation) error {
 // several, the one that lasts longest. It returns nil if there is none.
 func (b *Book) taken(ctx context.Context, e entry) error {
 	var worst *Taken
-	for _, other := range b.live {
+	all := b.reserved()
+	b.mu.RLock()
+	for _, a := range b.attempts {
+		all = append(all, a.entry)
+	}
+	b.mu.RUnlock()
+	for _, other := range all {
 		if other.Agent == e.Agent || other.Shared && e.Shared {
 			continue
 		}
@@ -197,10 +207,7 @@ func (b *Book) taken(ctx context.Context, e entry) error {
 // member, see Set.Taken: of several, the one that lasts longest. It writes nothing, and does not wait
 // for changes.
 func (b *Book) Check(ctx context.Context, agent, member string, targets []Target) error {
-	b.mu.RLock()
-	live := b.live
-	b.mu.RUnlock()
-	taken, err := Set{live, on(member), func(r Reservation) (Reservation, bool) {
+	taken, err := Set{b.reserved(), on(member), func(r Reservation) (Reservation, bool) {
 		over, _ := b.over(ctx, r)
 		return b.effective(ctx, r), over == ""
 	}}.Taken(agent, targets)
@@ -231,11 +238,8 @@ func (b *Book) Compared(ctx context.Context, agent, member string) []Reservation
 }
 
 func (b *Book) list(ctx context.Context, agent string, as func(Reservation) Reservation) []Reservation {
-	b.mu.RLock()
-	live := b.live
-	b.mu.RUnlock()
 	var out []Reservation
-	for _, e := range live {
+	for _, e := range b.reserved() {
 		if over, _ := b.over(ctx, e.Reservation); over == "" && (agent == "" || e.Agent == agent) {
 			out = append(out, b.effective(ctx, as(e.Reservation)))
 		}
@@ -264,6 +268,9 @@ func (b *Book) Unreserve(ctx context.Context, id, agent string) (Reservation, er
 	}
 	if agent != "" && r.Agent != agent {
 		return r, &NotOwnerError{ID: id, Agent: r.Agent}
+	}
+	if id == string(r.Claim) {
+		return r, &InvalidError{Detail: fmt.Sprintf("%s is what claim %s touches, and is reserved until its end: release or finish the claim", r.Says(), id)}
 	}
 	return r, b.end(ctx, map[string]string{id: "given back"})
 }
@@ -507,4 +514,75 @@ func (b *Book) Claimed(c claim.Hold) {
 			return
 		}
 	}
+}
+
+// touchers returns the live claims that touch something, oldest first.
+func (b *Book) touchers() (all []toucher) {
+	now := b.config.Clock.Now()
+	for _, c := range b.config.Claims.Claims("") {
+		if len(c.Touches) > 0 && c.State == claim.Held && c.StaleAt.After(now) {
+			all = append(all, toucherOf(c))
+		}
+	}
+	return all
+}
+
+// reserved returns the stored reservations, and those that are parts of claims.
+func (b *Book) reserved() []entry {
+	b.mu.RLock()
+	all := slices.Clip(b.live)
+	b.mu.RUnlock()
+	for _, t := range b.touchers() {
+		if len(t.Targets) > 0 {
+			all = append(all, t.entry)
+		}
+	}
+	return all
+}
+
+// Touched returns what others than the agent have, for work in a repository, see claim.Hold.
+func (b *Book) Touched(ctx context.Context, agent, repository, member string) Touched {
+	t := Touched{repository: repository, member: member}
+	others := func(e entry) bool { return e.Agent != agent }
+	b.mu.RLock()
+	live := b.live
+	for _, a := range b.attempts {
+		if others(a.entry) {
+			t.claims = append(t.claims, a)
+		}
+	}
+	b.mu.RUnlock()
+	for _, c := range b.touchers() {
+		if others(c.entry) {
+			t.claims = append(t.claims, c)
+		}
+	}
+	for _, e := range live {
+		if over, _ := b.over(ctx, e.Reservation); others(e) && over == "" {
+			e.Reservation = b.effective(ctx, e.Reservation)
+			t.live = append(t.live, e)
+		}
+	}
+	return t
+}
+
+// Touch takes what the attempt at a claim touches, until Untouch: from then on, a granted claim has it
+// by itself. It takes nothing and returns what is in the way if that is another agent's.
+func (b *Book) Touch(ctx context.Context, c claim.Hold) *Taken {
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	if taken := b.Touched(ctx, c.Agent, c.Repository, c.Member).By(c.Touches); taken != nil {
+		return taken
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.attempts[c.ID] = toucherOf(c)
+	return nil
+}
+
+// Untouch ends what Touch took. An attempt that took nothing may call it as well.
+func (b *Book) Untouch(id claim.ID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.attempts, id)
 }

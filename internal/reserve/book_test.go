@@ -56,6 +56,17 @@ func (w *world) Find(_ context.Context, id claim.ID) (claim.Hold, error) {
 	return c, nil
 }
 
+func (w *world) Claims(agent string) (all []claim.Hold) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.claims {
+		if agent == "" || c.Agent == agent {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
 func (w *world) Life(p keepers.Process) keepers.Life {
 	w.mu.Lock()
 	defer w.mu.Unlock()

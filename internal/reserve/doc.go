@@ -8,8 +8,8 @@
 // two have spots that meet in one place, they are about the same thing. Package place finds the
 // spots.
 //
-// In a cluster, some reservations of one member hold for all members: those of names, and those of
-// files in repositories cloned from the same origin. Other files belong to the member's machine.
+// Names, and files in repositories cloned from the same origin, are the same on all machines. In a
+// cluster, other files belong to the member's machine.
 //
 // A [Book] has the reservations, in memory. A change is in its storage before it is answered. A
 // reservation ends with its time, its claim or its process, whichever comes first. A request gets

@@ -38,8 +38,7 @@ func (r Reservation) seenAt(member string) Reservation {
 	r.Targets = nil
 	for _, t := range all {
 		t.At = slices.DeleteFunc(slices.Clone(t.At), func(s Spot) bool {
-			_, matters := s.placeOf(r.Member)
-			return !matters || r.Member != member && !s.common()
+			return r.Member != member && !s.common()
 		})
 		if len(t.At) > 0 {
 			r.Targets = append(r.Targets, t)

@@ -15,7 +15,7 @@ const (
 )
 
 // OriginPrefix begins the place of a repository by its origin, where it was cloned from: one place for
-// all clones on all machines. It is used only in a cluster.
+// all clones on all machines.
 const OriginPrefix = "origin:"
 
 // NamePrefix begins a name of something that is not a file.
@@ -119,15 +119,12 @@ type spotMatcher struct {
 func (s Spot) common() bool { return s.Place == Names || strings.HasPrefix(s.Place, OriginPrefix) }
 
 // placeOf returns the place of a spot on a member's machine, in a form that differs from places on
-// other machines. matters is false if the place is not used.
-func (s Spot) placeOf(member string) (place string, matters bool) {
-	switch {
-	case member == "":
-		return s.Place, !strings.HasPrefix(s.Place, OriginPrefix)
-	case s.common():
-		return s.Place, true
+// other machines.
+func (s Spot) placeOf(member string) string {
+	if member == "" || s.common() {
+		return s.Place
 	}
-	return member + " " + s.Place, true
+	return member + " " + s.Place
 }
 
 // on returns a function that translates the places of a target on a member's machine, see placeOf.
@@ -136,9 +133,7 @@ func on(member string) func(Target) Target {
 		at := t.At
 		t.At = nil
 		for _, s := range at {
-			if place, matters := s.placeOf(member); matters {
-				t.At = append(t.At, Spot{place, s.Path})
-			}
+			t.At = append(t.At, Spot{s.placeOf(member), s.Path})
 		}
 		return t
 	}

@@ -77,7 +77,7 @@ func (p *Plan) guess(db notion.Database, given map[string]string) {
 // none of them.
 var ofTeams = []notion.Fit{
 	{Key: assignee, Types: []string{"people"}}, {Key: done, Types: []string{"checkbox"}}, {Key: subItems, Types: []string{"relation"}},
-	{Key: doneWhen, Types: []string{"rich_text"}},
+	{Key: doneWhen, Types: []string{"rich_text"}}, {Key: touches, Types: []string{"rich_text", "multi_select"}},
 }
 
 // ofTeam reports whether the property of that key is a team's own.
@@ -448,6 +448,7 @@ var propertyWords = map[string]string{
 		"sous-tâches, sous-éléments, subelementos, subtareas",
 	doneWhen: "done when, definition of done, acceptance criteria, acceptance, fertig wenn, akzeptanzkriterien, " +
 		"critères d'acceptation, criterios de aceptación",
+	touches: "touches, touched files, files touched, betroffene dateien, fichiers touchés, archivos afectados",
 	"depends_on": "blocked by, dependencies, dependency, depends, waits for, waiting for, prerequisites, " +
 		"abhängig von, hängt ab von, abhängigkeiten, blockiert von, blockiert durch, wartet auf, " +
 		"dépend de, dépendances, bloqué par, depende de, dependencias, bloqueado por, " +
@@ -518,4 +519,4 @@ func firstOf(words string, names []string) string {
 	return ""
 }
 
-const assignee, done, subItems, doneWhen = "assignee", "done", "sub_items", "done_when"
+const assignee, done, subItems, doneWhen, touches = "assignee", "done", "sub_items", "done_when", "touches"

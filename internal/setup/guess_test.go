@@ -87,6 +87,9 @@ func TestGuesses(t *testing.T) {
 			columns{"status": of("status", "OPEN"), "Acceptance Criteria": of("rich_text"), "Definition of Done": of("checkbox")},
 			names{"done_when": "Acceptance Criteria"},
 		},
+		"what a task touches": {
+			columns{"status": of("status", "OPEN"), "Touched files": of("multi_select")}, names{"touches": "Touched files"},
+		},
 		"one column of people": {
 			columns{"status": of("status", "OPEN"), "Kümmert sich": of("people")}, names{"assignee": "Kümmert sich"},
 		},

@@ -63,6 +63,9 @@ type Task struct {
 	// DoneWhen says when the task is done, in at most 2000 characters; empty if the board has no
 	// column for it in use.
 	DoneWhen string `json:"done_when,omitempty"`
+	// Touches are the patterns of the files that the work touches, as they were written, see package
+	// reserve; nil if the board has no column for them in use.
+	Touches []string `json:"touches,omitempty"`
 
 	// Outside says what the task lacks of what tasks.only asks for; empty if agents may be offered
 	// it.

@@ -157,6 +157,6 @@ func (r *Register) History(id task.ID) []Version {
 }
 
 func clone(t task.Task) task.Task {
-	t.DependsOn, t.SubItems = slices.Clone(t.DependsOn), slices.Clone(t.SubItems)
+	t.DependsOn, t.SubItems, t.Touches = slices.Clone(t.DependsOn), slices.Clone(t.SubItems), slices.Clone(t.Touches)
 	return t
 }

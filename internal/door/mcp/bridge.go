@@ -313,6 +313,8 @@ type Options struct {
 	// Hosted is the id of the client's session over HTTP; empty for a client on stdin and stdout. Then
 	// nothing is known of its process: each of its requests renews the claims.
 	Hosted string
+	// Repository is the one that the agent works in, see api.ClaimRequest.
+	Repository string
 	// Grace is how long claims are kept after the bridge is gone.
 	Grace   time.Duration
 	Version string

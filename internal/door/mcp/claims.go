@@ -66,7 +66,7 @@ func claimTask(c *call, in ClaimArgs) (string, Granted, error) {
 	// granted all the same.
 	ask := func() (api.Claim, error) {
 		return client.Do(ctx, c.daemon, api.OpClaim, api.Keyed("", api.ClaimRequest{
-			Agent: c.agent.name, Task: string(id), Filter: in.Filter, TimeoutMinutes: in.Minutes, WaitSeconds: in.Wait, Keeper: c.keeper(),
+			Agent: c.agent.name, Task: string(id), Filter: in.Filter, TimeoutMinutes: in.Minutes, WaitSeconds: in.Wait, Keeper: c.keeper(), Repository: c.options.Repository,
 		}))
 	}
 	cl, err := ask()

@@ -64,7 +64,9 @@ func listTasks(c *call, in ListArgs) (string, Listed, error) {
 			f = api.TaskFilter{Status: in.Status, Limit: in.Limit, Filter: in.Filter}
 			what = line(f.Status)
 		}
-		list, err := client.Do(c, c.daemon, api.OpListTasks, f.Input())
+		asked := f.Input()
+		asked.Repository = c.options.Repository
+		list, err := client.Do(c, c.daemon, api.OpListTasks, asked)
 		if err != nil {
 			return "", out, err
 		}

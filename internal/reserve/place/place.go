@@ -31,6 +31,20 @@ func Whole(folder string, patterns []string) string {
 	return ""
 }
 
+// Repository returns the place of the repository of a folder, an absolute path: by where it was cloned
+// from, else by its common git directory. It is empty where there is none, or it cannot be told.
+func Repository(folder string) string {
+	at, err := NewFolder(folder)
+	if err != nil {
+		return ""
+	}
+	r := at.repository(at.real)
+	if r.origin != "" {
+		return reserve.OriginPrefix + r.origin
+	}
+	return r.common
+}
+
 // Patterns returns the targets of patterns given in a folder, an absolute path. It follows symbolic
 // links in the folders that a pattern names. A pattern that is also the name of an existing file
 // means that file as well.
@@ -125,9 +139,7 @@ func (f *Folder) meansFiles(text string) bool {
 	if info, err := os.Stat(filepath.Join(f.real, text)); err == nil {
 		return !info.IsDir()
 	}
-	name := text[strings.LastIndexByte(text, '/')+1:]
-	dot := strings.LastIndexByte(name, '.')
-	return dot > 0 && strings.Trim(name[dot+1:], "*") != ""
+	return reserve.MeansFiles(text)
 }
 
 // misread returns an error for a pattern that looks like an absolute path: in a .gitignore it is not
