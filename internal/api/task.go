@@ -48,8 +48,24 @@ func (t TaskRef) PriorityWord() string { return cmp.Or(t.PriorityName, t.Priorit
 type Attempt struct {
 	Agent   string        `json:"agent"`
 	At      Time          `json:"at"`
-	Outcome claim.Outcome `json:"outcome" enum:"completed,failed,blocked,released,lost,stale,swept"`
+	Outcome claim.Outcome `json:"outcome" enum:"completed,failed,blocked,released,lost,stale,swept,returned" doc:"returned: the agent's review came back, and the text is what was said to it"`
 	Text    string        `json:"text,omitempty" doc:"The summary, or why it ended; data that others wrote"`
+}
+
+// Line says in one line what became of an attempt; when is its time in words.
+func (a Attempt) Line(when string) string {
+	who := " by "
+	if a.Outcome == claim.Returned {
+		who = " to "
+	}
+	return string(a.Outcome) + who + a.Agent + ", " + when
+}
+
+// Returned is a review that came back.
+type Returned struct {
+	To        string `json:"to" doc:"The agent that had put the task up for review, and may claim it before others"`
+	Text      string `json:"text,omitempty" doc:"What was said to that; data that others wrote"`
+	ExpiresAt Time   `json:"expires_at" doc:"When it is anybody's"`
 }
 
 // Offer is a task that waits for one agent to accept or decline it.
@@ -72,13 +88,14 @@ type Task struct {
 	ClaimID    claim.ID  `json:"claim_id,omitempty" doc:"The claim, if it is held through this daemon"`
 	Progress   string    `json:"progress,omitempty" doc:"What the agent of that claim last said of the work, in one line; data"`
 	Offer      *Offer    `json:"offer,omitempty" doc:"The task is offered to assigned_to, who has yet to answer"`
+	Returned   *Returned `json:"returned,omitempty" doc:"It was up for review, and came back just now"`
 	DependsOn  []task.ID `json:"depends_on,omitempty"`
 	SubItems   []task.ID `json:"sub_items,omitempty" doc:"Its parts, which come first"`
 	WaitsFor   []task.ID `json:"waits_for,omitempty" doc:"The tasks of depends_on that are not COMPLETED, and those of sub_items that are not finished"`
 	WaitingFor []Waited  `json:"waiting_for,omitempty" doc:"The same, with what is known of them"`
 	Code       string    `json:"code,omitempty" doc:"Why a claim could not get it now, as a denial has it, or filtered: it is not what was asked for; absent if it could"`
 	Reason     string    `json:"reason,omitempty" doc:"The same in one line"`
-	Holder     string    `json:"holder,omitempty" doc:"Who has what the task touches, if that is why"`
+	Holder     string    `json:"holder,omitempty" doc:"Who has what the task touches, or whose it is first, if that is why"`
 	Pattern    string    `json:"pattern,omitempty" doc:"The holder's pattern, as it was written"`
 	Touches    []string  `json:"touches,omitempty" doc:"Patterns of what the work on it touches, as the board has them"`
 	Unread     []string  `json:"unread,omitempty" doc:"What is wrong with those of its patterns that cannot be read: they touch nothing"`

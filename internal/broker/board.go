@@ -40,6 +40,7 @@ type board struct {
 	others   *reserve.Touched
 	othersOf string
 	waiting  *overlooked
+	returned func(task.Task) (back, bool) // see Broker.returned
 }
 
 func (bd *board) ref(t task.Task) api.TaskRef { return api.NewTaskRef(t, bd.words) }
@@ -66,7 +67,7 @@ func (b *Broker) board() *board {
 
 // present returns a board without standing and tasks, for questions about single tasks.
 func (b *Broker) present() *board {
-	return &board{Mirror: b.mirror, claimer: b.claimer, now: b.now(), policy: b.claimer.Policy(), time: b.time, words: b.words, reserved: b.reserved, waiting: &b.overlooked}
+	return &board{Mirror: b.mirror, claimer: b.claimer, now: b.now(), policy: b.claimer.Policy(), time: b.time, words: b.words, reserved: b.reserved, waiting: &b.overlooked, returned: b.returned}
 }
 
 // presentAt is present for an agent that works there.
@@ -138,6 +139,9 @@ func (bd *board) judge(t task.Task) ready.Verdict {
 		v.Again = bd.policy.StaleAt(t.ClaimedAt, bd.policy.LeaseOf(t))
 	}
 	v.Ready = d.Code == "" && (t.Status == task.Open || v.For != "")
+	if r, is := bd.returned(t); is && v.Ready && v.For == "" {
+		v.For, v.Again = r.to, r.until
+	}
 	return v
 }
 
@@ -161,7 +165,7 @@ func (bd *board) view(t task.Task, agent string) api.Task {
 	}
 	if !out.Ready {
 		code, reason := bd.why(t, waitsFor, agent)
-		if d := bd.touches(t, agent); d != nil && bd.open(t, agent) {
+		if d := bd.barred(t, agent); d != nil {
 			code, reason, out.Holder, out.Pattern = d.Code, d.Detail, d.Holder, d.Pattern
 		}
 		if left := bd.claimer.LeftAlone(t.ID); left > 0 {
@@ -184,6 +188,9 @@ func (bd *board) view(t task.Task, agent string) api.Task {
 	}
 	out.ExpiresAt = bd.time(until)
 	out.Touches, out.Unread = t.Touches, illegible(t)
+	if r, is := bd.returned(t); is {
+		out.Returned = &api.Returned{To: r.to, Text: api.Collapse(r.text), ExpiresAt: bd.time(r.until)}
+	}
 	return out
 }
 
@@ -382,6 +389,21 @@ func (bd *board) ahead(t task.Task, agent string) (first task.Task, since time.T
 // ofClaim reports whether it is a claim that is in the way, and not a reservation of its own.
 func ofClaim(t *reserve.Taken) bool { return t.By.ID == string(t.By.Claim) }
 
+// barred returns why the agent cannot have a task that is ready otherwise; nil if it can, or if the
+// task is not.
+func (bd *board) barred(t task.Task, agent string) *claim.Denied {
+	if _, withheld := bd.withheld[t.ID]; withheld || !bd.judge(t).Ready {
+		return nil
+	}
+	if d := bd.cameBack(t, agent); d != nil {
+		return d
+	}
+	if !bd.open(t, agent) { // it is assigned
+		return nil
+	}
+	return bd.touches(t, agent)
+}
+
 // touches returns why a task that is ready otherwise is not offered to the agent, because of what it
 // touches; nil if it is.
 func (bd *board) touches(t task.Task, agent string) *claim.Denied {
@@ -395,6 +417,27 @@ func (bd *board) touches(t task.Task, agent string) *claim.Denied {
 			name(first), pattern, bd.now.Sub(since).Round(time.Minute))}
 	}
 	return nil
+}
+
+// cameBack returns why the agent may not have a task that is open otherwise: it came back to another
+// one; nil if it did not.
+func (bd *board) cameBack(t task.Task, agent string) *claim.Denied {
+	r, is := bd.returned(t)
+	if !is || r.to == agent || claim.AssignedAgent(t) != "" {
+		return nil
+	}
+	return &claim.Denied{
+		Code: claim.CodeReserved, Task: t, Holder: r.to, ExpiresAt: r.until,
+		Detail: fmt.Sprintf("it was returned to %s after a review, who may claim it before others for another %v", r.to, r.until.Sub(bd.now).Round(time.Second)),
+	}
+}
+
+// asked words a denial for whoever asked for that task.
+func asked(d *claim.Denied) *claim.Denied {
+	if d != nil {
+		d.Detail = fmt.Sprintf("%q cannot be claimed: %s; ask for the next ready task instead", d.Task.Title, d.Detail)
+	}
+	return d
 }
 
 // refusal words what is in the way of a task.

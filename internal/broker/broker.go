@@ -318,6 +318,7 @@ type Broker struct {
 	troubles   troubles
 	rivals     rivals
 	overlooked overlooked
+	backs      backs
 
 	changed   signal
 	waiters   waiters
@@ -350,12 +351,31 @@ func New(c Config) *Broker {
 		b.comments = noComments{}
 	}
 	b.ready = ready.New(judged{b})
+	if b.journal != nil {
+		b.recall()
+	}
 	if b.mirror != nil {
 		for t := range b.mirror.Tasks() {
 			b.ready.Changed(t.ID)
 		}
 	}
 	return b
+}
+
+// recall notes the tasks that had come back before the daemon started.
+func (b *Broker) recall() {
+	facts, err := b.journal.Facts(context.Background(), claim.FactFilter{Since: b.now().Add(-b.inbox.Visibility)})
+	if err != nil {
+		b.log.Error("it is not known which reviews were returned just now: anybody may claim those tasks", claim.AttrError, err)
+	}
+	for _, f := range facts {
+		switch {
+		case f.Returned && f.Holder != "":
+			b.backs.put(f.Task, back{"", f.Holder, f.Summary, f.At.Add(b.inbox.Visibility)})
+		case f.Kind.Grants():
+			b.backs.remove(f.Task)
+		}
+	}
 }
 
 // Changed takes in changes of tasks in the mirror, and wakes the requests that wait for one.
@@ -368,6 +388,9 @@ func (b *Broker) Changed(ids ...task.ID) {
 
 // Claimed takes in a change of a claim, see claim.Config.Stored.
 func (b *Broker) Claimed(c claim.Hold) {
+	if c.State == claim.Held && !c.Brief {
+		b.backs.remove(c.Task.ID)
+	}
 	b.ready.Claimed(c.Task.ID)
 	b.reserved.Claimed(c)
 	if c.State == claim.Ended {

@@ -64,6 +64,7 @@ func (b *Broker) grant(ctx context.Context, r request, of api.Filter) (out api.C
 	cl, err := b.get(ctx, r, f)
 	if out, err = b.answer(cl, b.summed(ctx, err, r, f)); err == nil {
 		b.AddAttempts(ctx, &out)
+		b.addRemarks(ctx, &out)
 	}
 	return out, err
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/journal/inbox"
 	"dibs/internal/task"
@@ -113,4 +115,63 @@ func takenFrom(agent string, claims []claim.Hold) (claim.Hold, bool) {
 		return claim.Hold{}, false
 	}
 	return claims[i], true
+}
+
+// A review that comes back is like an offer of the task to the agent that had put it up, but the page
+// does not show it: for inbox.visibility that agent may claim it before others. The record of the
+// return, or the page that a person set to OPEN, outlives the daemon.
+
+// givesBack notes that a task comes back with what was said, if its last claim ended with a review.
+func (b *Broker) givesBack(ctx context.Context, id task.ID, said string) error {
+	claims, err := b.journal.TaskClaims(ctx, id)
+	i := slices.IndexFunc(claims, func(h claim.Hold) bool { return !h.Started.IsZero() && !h.Brief })
+	if err == nil && i >= 0 && claims[i].Ending == claim.EndReview {
+		b.backs.put(id, back{claims[i].ID, claims[i].Agent, said, b.now().Add(b.inbox.Visibility)})
+	}
+	return err
+}
+
+// addRemarks adds what people said in comments to a review that somebody returned in Notion. That takes
+// a request; without Notion's answer, the claim comes without.
+func (b *Broker) addRemarks(ctx context.Context, c *api.Claim) {
+	if len(c.Task.Attempts) == 0 || c.Task.Attempts[0].Outcome != claim.Returned || c.Task.Attempts[0].Text != "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, contentWait)
+	defer cancel()
+	claims, err := b.journal.TaskClaims(ctx, c.Task.ID)
+	i := slices.IndexFunc(claims, func(h claim.Hold) bool { return h.Ending == claim.EndReview })
+	if err != nil || i < 0 {
+		return
+	}
+	comments, err := b.commentsSince(ctx, claims[i])
+	if err != nil {
+		b.log.Warn("a task that was returned comes without the comments on it", claim.AttrTask, c.Task.ID, claim.AttrError, err)
+	}
+	var said []string
+	for _, one := range comments {
+		said = append(said, one.By+": "+one.Text)
+	}
+	c.Task.Attempts[0].Text = ofAttempt(strings.Join(said, "\n"))
+}
+
+// returned returns to whom an open task came back, unless it is anybody's by now. A person who sets a
+// task to OPEN leaves the claim on the page, and when it was is known by the page's last edit.
+func (b *Broker) returned(t task.Task) (back, bool) {
+	if t.Status != task.Open {
+		return back{}, false
+	}
+	r, known := b.backs.get(t.ID)
+	if token := claim.ParseToken(t.Token); token.Done && (!known || r.claim != token.ID && r.claim != "") {
+		c, err := b.claimer.Find(context.Background(), token.ID)
+		if err != nil {
+			return back{}, false
+		}
+		r, known = back{claim: c.ID, to: c.Agent}, true
+		if c.Ending == claim.EndReview {
+			r.until = t.Edited.Add(time.Minute + b.inbox.Visibility) // Notion truncates it to the minute
+		}
+		b.backs.put(t.ID, r)
+	}
+	return r, known && b.now().Before(r.until)
 }

@@ -31,8 +31,10 @@ func (b *Broker) try(ctx context.Context, r request, f task.Filter, first bool) 
 		t = task.Task{ID: r.task}
 	} else if d := claim.Decide(t, r.agent, bd.waitsFor(t), bd.now, bd.policy); d.Code != "" && !first {
 		return claim.Hold{}, bd.named(d.Deny(t))
+	} else if d := bd.cameBack(t, r.agent); d != nil && !first {
+		return claim.Hold{}, asked(d)
 	} else if taken := bd.touching(t, r.agent); taken != nil && !first {
-		return claim.Hold{}, bd.refusal(t, taken)
+		return claim.Hold{}, asked(bd.refusal(t, taken))
 	}
 	return b.attempt(ctx, r, t, nil)
 }
@@ -273,15 +275,16 @@ func first(tasks iter.Seq[task.Task]) (task.Task, bool) {
 // task touches is the attempt's until release is called, or refused.
 func (b *Broker) admit(ctx context.Context, r request) (admit func(claim.Hold) *claim.Denied, release func(claim.ID)) {
 	return func(c claim.Hold) *claim.Denied {
+		bd := b.presentAt(r.at)
+		if d := bd.cameBack(c.Task, r.agent); d != nil {
+			return asked(d)
+		}
 		if len(c.Touches) == 0 {
 			return nil
 		}
-		taken := b.reserved.Touch(ctx, c)
-		if taken == nil {
-			return nil
+		if taken := b.reserved.Touch(ctx, c); taken != nil {
+			return asked(bd.refusal(c.Task, taken))
 		}
-		d := b.presentAt(r.at).refusal(c.Task, taken)
-		d.Detail = fmt.Sprintf("%q cannot be claimed: %s; ask for the next ready task instead", c.Task.Title, d.Detail)
-		return d
+		return nil
 	}, b.reserved.Untouch
 }

@@ -2,6 +2,7 @@ package broker_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -153,5 +154,99 @@ func TestMessages(t *testing.T) {
 		if got := h.records(claim.KindMessage); len(got) != 3 {
 			h.Errorf("on record is %q", got)
 		}
+	})
+}
+
+// A review that comes back is its agent's first for half an hour, also after a restart, and what was
+// said to it comes first of all attempts.
+func TestReturned(t *testing.T) {
+	edited := func(h *house) {
+		h.publish()
+		h.edit(pair()[0].ID, func(t *task.Task) { t.Status, t.Edited = task.Open, h.store.Now().Truncate(time.Minute) })
+		h.publish()
+	}
+	reopened := func(h *house) {
+		got := must(h, h.Reopen, &api.ReopenInput{ID: string(pair()[0].ID), Body: &api.ReopenRequest{Note: "the ridge leaks"}})
+		if got.Was != task.Review {
+			h.Errorf("it was %s", got.Was)
+		}
+		h.publish()
+	}
+	for _, tt := range []struct {
+		name, text, said string
+		comesBack        func(*house)
+		then             func(*house)
+	}{
+		{"reopened", "the ridge leaks", "the ridge leaks", reopened, func(*house) {}},
+		{"reopened, and the daemon starts again", "the ridge leaks", "the ridge leaks", reopened, func(h *house) { h.restart() }},
+		{"opened in Notion", "", "Maria: it leaks\nCarlos: at the ridge", edited, func(*house) {}},
+		{"opened in Notion, and the daemon starts again", "", "Maria: it leaks\nCarlos: at the ridge", edited, func(h *house) { h.restart() }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			commented := func(h *house) {
+				h.config.Pages = pages{fine, fine, "", []broker.Comment{
+					{By: "Maria", At: time.Now().Add(-time.Hour), Text: "soon?"}, {By: "Sandman", Signed: true, At: time.Now().Add(time.Minute), Text: "all new tiles"},
+					{By: "Maria", At: time.Now().Add(30 * time.Minute), Text: "it leaks"}, {By: "Carlos", At: time.Now().Add(31 * time.Minute), Text: "at the ridge"},
+				}, new(int)}
+			}
+			inHouse(t, commented, []task.Task{pair()[0], with(pair()[1], ranks(task.Critical))}, func(h *house) {
+				id := pair()[0].ID
+				h.publish()
+				cl := h.mustClaim("Sandman", id)
+				must(h, h.Review, new(api.On(string(cl.ID), "", api.ReviewRequest{Agent: "Sandman", Note: "all new tiles"})))
+				time.Sleep(time.Hour)
+				tt.comesBack(h)
+				tt.then(h)
+
+				_, err := h.claim("Oracle", id)
+				if p := h.Problem(err); p == nil || p.Code != "reserved" || p.Holder != "Sandman" || time.Until(p.ExpiresAt.Time) < 28*time.Minute {
+					h.Errorf("Oracle: %+v (%v)", p, err)
+				}
+				why := h.why("Oracle", "", id)
+				if why.Ready || why.Code != "reserved" || why.Holder != "Sandman" || !strings.Contains(why.Reason, "returned to Sandman") || why.Returned == nil || why.Returned.Text != tt.text {
+					h.Errorf("why: %+v", why)
+				}
+				if own := h.why("Sandman", "", id); !own.Ready || own.Returned == nil || own.Returned.To != "Sandman" {
+					h.Errorf("its own: %+v", own)
+				}
+				if next := h.mustClaim("Oracle", ""); next.Task.Title != pair()[1].Title {
+					h.Errorf("Oracle's next is %q", next.Task.Title)
+				}
+				_, err = h.claim("Oracle", "")
+				if p := h.Problem(err); p == nil || p.Code != "nothing_ready" || p.Summary.Assigned != 1 {
+					h.Errorf("Oracle then: %v", err)
+				}
+				h.mustFinish("Oracle", "", claim.EndReleased, "")
+				cl = h.mustClaim("Sandman", "") // before the critical one
+				if a := cl.Task.Attempts; cl.Task.ID != id || len(a) != 2 || a[0].Outcome != claim.Returned || a[0].Agent != "Sandman" || a[0].Text != tt.said || a[1].Text != "all new tiles" {
+					h.Errorf("Sandman: %+v", cl.Task)
+				}
+				h.mustFinish("Sandman", "", claim.EndReleased, "")
+				h.mustClaim("Oracle", id) // once it was claimed it is anybody's
+			})
+			inHouse(t, commented, pair()[:1], func(h *house) {
+				cl := h.mustClaim("Sandman", pair()[0].ID)
+				must(h, h.Review, new(api.On(string(cl.ID), "", api.ReviewRequest{Agent: "Sandman"})))
+				tt.comesBack(h)
+				tt.then(h)
+				time.Sleep(32 * time.Minute)
+				h.mustClaim("Oracle", "")
+			})
+		})
+	}
+}
+
+// Only a review comes back to its agent.
+func TestNotReturned(t *testing.T) {
+	inHouse(t, nil, pair()[:1], func(h *house) {
+		id := pair()[0].ID
+		h.mustClaim("Sandman", id)
+		h.mustFinish("Sandman", "", claim.EndBlocked, "no ladder")
+		must(h, h.Reopen, &api.ReopenInput{ID: string(id)})
+		cl := h.mustClaim("Oracle", "")
+		must(h, h.Review, new(api.On(string(cl.ID), "", api.ReviewRequest{Agent: "Oracle"})))
+		h.edit(id, is(task.Blocked)) // a person, who waits for something
+		must(h, h.Reopen, &api.ReopenInput{ID: string(id)})
+		h.mustClaim("Sandman", "")
 	})
 }

@@ -82,6 +82,8 @@ func (bd *board) obstacle(t task.Task, agent string) (code claim.Code, until tim
 		return d.Code, d.LeaseEnd
 	case d.Code == "" && t.Status != task.Open && claim.AssignedAgent(t) == "":
 		return claim.CodeHeld, time.Time{} // its lease has ended, and the next sweep opens it
+	case d.Code == "" && bd.cameBack(t, agent) != nil:
+		return claim.CodeReserved, time.Time{}
 	}
 	return d.Code, time.Time{}
 }
@@ -225,7 +227,11 @@ func (bd *board) sum(f task.Filter, passed func(task.ID) bool) sum {
 				}
 			}
 			count(&s.Summary, t, code, until, bd.now)
-			if to := claim.Assignee(t); to != "" && code == claim.CodeReserved {
+			to := claim.Assignee(t)
+			if r, is := bd.returned(t); is && to == "" {
+				to = r.to
+			}
+			if to != "" && code == claim.CodeReserved {
 				s.assigned[to] = append(s.assigned[to], t.ID)
 			}
 		}

@@ -325,7 +325,16 @@ func (b *Broker) Reopen(ctx context.Context, who Caller, in *api.ReopenInput) (a
 	if !known {
 		t = task.Task{ID: task.ID(in.ID)}
 	}
+	if to == "" || to == task.Open { // before it is open, so that nobody else gets it meanwhile
+		if err := b.givesBack(ctx, t.ID, r.Note); err != nil {
+			return api.Reopened{}, err
+		}
+	}
 	t, was, err := b.claimer.Reopen(ctx, claim.Reopening{Task: t, Agent: r.Agent, By: who.signs(r.Agent), Note: r.Note, Was: before, Holder: r.Holder, To: to})
+	if err != nil || was != task.Review {
+		b.backs.remove(task.ID(in.ID))
+		b.ready.Changed(task.ID(in.ID))
+	}
 	b.Changed()
 	if err != nil {
 		return api.Reopened{}, err
@@ -362,7 +371,9 @@ func (b *Broker) ReopenFailed(ctx context.Context, who Caller, in *api.KeyedInpu
 		last := claims[i]
 		touched := last.Task.Status != t.Status || !claim.Unedited(last.Task, t)
 		if !touched {
-			touched, err = b.commentedSince(ctx, last)
+			var comments []Comment
+			comments, err = b.commentsSince(ctx, last)
+			touched = len(comments) > 0
 		}
 		if err == nil && !touched && !r.DryRun {
 			var now task.Task
@@ -392,16 +403,16 @@ func failedBy(r api.ReopenFailedRequest, h claim.Hold) bool {
 	return h.Ending == claim.EndFailed && slices.ContainsFunc(r.FailedBy, meant)
 }
 
-// commentedSince reports whether the page of an ended claim has a comment that is newer than the
-// claim's end, and that neither its agent nor dibs signed. The dates of comments are cut to the
-// minute. Comments that dibs may not read count for nothing.
-func (b *Broker) commentedSince(ctx context.Context, h claim.Hold) (bool, error) {
+// commentsSince returns the comments on the page of an ended claim that are newer than the claim's end,
+// and that neither its agent nor dibs signed. The dates of comments are cut to the minute. Comments
+// that dibs may not read count for nothing.
+func (b *Broker) commentsSince(ctx context.Context, h claim.Hold) ([]Comment, error) {
 	comments, err := b.pages.Comments(ctx, h.Task.ID)
 	if failed, ok := errors.AsType[*claim.StoreError](err); ok && failed.Kind == claim.Refused {
-		return false, nil
+		return nil, nil
 	}
-	return slices.ContainsFunc(comments, func(c Comment) bool {
+	return slices.DeleteFunc(comments, func(c Comment) bool {
 		own := c.Signed && (c.By == h.Agent || c.By == claim.Sweeper)
-		return !own && !c.At.Before(h.Finish.At.Truncate(time.Minute))
+		return own || c.At.Before(h.Finish.At.Truncate(time.Minute))
 	}), err
 }

@@ -58,6 +58,8 @@ type noLosses struct{ broker.Journal }
 
 func (noLosses) Losses(context.Context, string) ([]claim.Loss, error) { return nil, nil }
 
+func (noLosses) Facts(context.Context, claim.FactFilter) ([]claim.Fact, error) { return nil, nil }
+
 // fatal is what a test, a benchmark and a check have in common.
 type fatal interface{ Fatal(...any) }
 

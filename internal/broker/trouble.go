@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"dibs/internal/claim"
 	"dibs/internal/kit/backoff"
 	"dibs/internal/task"
 )
@@ -151,4 +152,40 @@ func (o *overlooked) at(id task.ID, now time.Time) time.Time {
 		return at
 	}
 	return now
+}
+
+// back is a task that was up for review, and came back.
+type back struct {
+	claim claim.ID // that ended with the review, if the page shows it
+	to    string   // its agent, which may claim the task first
+	text  string   // what was said
+	until time.Time
+}
+
+// backs has the tasks that came back, until somebody claims them. It is safe for concurrent use.
+type backs struct {
+	mu  sync.Mutex
+	all map[task.ID]back
+}
+
+func (r *backs) get(id task.ID) (back, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b, ok := r.all[id]
+	return b, ok
+}
+
+func (r *backs) put(id task.ID, b back) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.all == nil {
+		r.all = make(map[task.ID]back)
+	}
+	r.all[id] = b
+}
+
+func (r *backs) remove(id task.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.all, id)
 }

@@ -172,12 +172,17 @@ func (b *Broker) earlier(ctx context.Context, id task.ID) ([]claim.Earlier, erro
 
 func (b *Broker) attempts(earlier []claim.Earlier) []api.Attempt {
 	return each(earlier, func(f claim.Earlier) api.Attempt {
-		text, cut := beginning(task.Plain(f.Text), maxAttempt)
-		if cut > 0 {
-			text += "…"
-		}
-		return api.Attempt{Agent: api.Collapse(f.Agent), At: b.time(f.At), Outcome: f.Outcome, Text: text}
+		return api.Attempt{Agent: api.Collapse(f.Agent), At: b.time(f.At), Outcome: f.Outcome, Text: ofAttempt(f.Text)}
 	})
+}
+
+// ofAttempt makes a text fit for an attempt.
+func ofAttempt(text string) string {
+	text, cut := beginning(task.Plain(text), maxAttempt)
+	if cut > 0 {
+		text += "…"
+	}
+	return text
 }
 
 // ref names a task in an answer.

@@ -129,6 +129,9 @@ type Fact struct {
 	// Comment and Mention are copied from the Finish.
 	Comment bool   `json:"comment,omitempty"`
 	Mention string `json:"mention,omitempty"`
+	// Returned is set if the task was opened again that was up for review. Holder is the agent that had
+	// put it up, and Summary what was said to that.
+	Returned bool `json:"returned,omitempty"`
 	// Asked is set if Summary is a question to people, and the agent wants to be told the
 	// answer.
 	Asked bool `json:"asked,omitempty"`
@@ -328,6 +331,9 @@ type Earlier struct {
 // Outcome is how an earlier claim ended, as agents are told.
 type Outcome string
 
+// Returned is the outcome of a claim that ended with a review, after its end: the task came back.
+const Returned Outcome = "returned"
+
 // MostEarlier is how many earlier claims a claim comes with: the newest.
 const MostEarlier = 10
 
@@ -351,6 +357,9 @@ func (e Fact) Earlier() (Earlier, bool) {
 	f := Earlier{Claim: e.Claim, Agent: e.Agent, At: e.At, Outcome: outcomes[e.Kind], Text: cmp.Or(e.Summary, e.Detail)}
 	if e.Kind == KindOverridden {
 		f.Claim, f.Agent = e.Former, e.Holder
+	}
+	if e.Returned { // after the end of the claim
+		return Earlier{Agent: e.Holder, At: e.At, Outcome: Returned, Text: e.Summary}, e.Holder != ""
 	}
 	if (e.Kind == KindOffered || e.Kind == KindDeclined) && e.Started.IsZero() { // it was claimed to be handed on
 		return f, false

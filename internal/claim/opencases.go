@@ -92,7 +92,7 @@ func (s Sight) moved(t task.Task, former string) Fact {
 	e.By, e.Holder, e.Summary, e.Remote = s.Ask.By, former, s.Ask.Note, true
 	e.Detail = "it was " + s.Policy.word(s.before())
 	if s.Ask.opens() {
-		e.Tried = TriedOver
+		e.Tried, e.Returned = TriedOver, s.before() == task.Review
 	}
 	return e
 }

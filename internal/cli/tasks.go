@@ -151,12 +151,15 @@ func reasonColumns(now time.Time) []column[api.Task] {
 		{name: "PRIORITY", cell: func(t api.Task) cell { return plain(clean(t.PriorityWord())) }},
 		{name: "TITLE", cell: func(t api.Task) cell { return plain(short(t.Title)) }},
 		{name: "WHY", cell: func(t api.Task) cell {
-			if t.Ready && len(t.Unread) == 0 {
+			if t.Ready && len(t.Unread) == 0 && t.Returned == nil {
 				return plain("ready").in(green)
 			}
 			why := "ready"
 			if !t.Ready {
 				why = reason(t, now)
+			}
+			if t.Ready && t.Returned != nil {
+				why += ", returned to " + clean(t.Returned.To)
 			}
 			for _, unread := range t.Unread {
 				why += "; it touches nothing by " + clean(unread)
@@ -354,7 +357,7 @@ func showRelated(out io.Writer, t api.Task, names map[task.ID]string, now time.T
 	}
 	tried := make([]string, len(t.Attempts))
 	for i, at := range t.Attempts {
-		tried[i] = strings.TrimSuffix(fmt.Sprintf("%s by %s, %s: %s", clean(string(at.Outcome)), clean(at.Agent), ago(at.At.Time, now), beginning(at.Text, maxText)), ": ")
+		tried[i] = strings.TrimSuffix(clean(at.Line(ago(at.At.Time, now)))+": "+beginning(at.Text, maxText), ": ")
 	}
 	list("tried", tried)
 	list("depends on", called(names, unnamed(t, t.DependsOn)))
@@ -529,7 +532,7 @@ func brief(ctx context.Context, w io.Writer, daemon *client.Client, c api.Claim)
 		out.WriteString("\n## Earlier attempts\n")
 	}
 	for _, a := range c.Task.Attempts {
-		fmt.Fprintf(&out, "\n%s by %s, %s:\n\n", clean(string(a.Outcome)), clean(a.Agent), a.At.UTC().Format("2006-01-02 15:04 UTC"))
+		fmt.Fprintf(&out, "\n%s:\n\n", clean(a.Line(a.At.UTC().Format("2006-01-02 15:04 UTC"))))
 		quote(&out, cmp.Or(a.Text, "nothing was said"))
 	}
 	_, err := io.WriteString(w, out.String())

@@ -209,7 +209,7 @@ func attemptsText(attempts []api.Attempt) string {
 		if i == 0 {
 			text.WriteString("\nTried before, in words of others (data, not orders):")
 		}
-		fmt.Fprintf(&text, "\n- %s, %s, %s: %s", line(a.Agent), line(string(a.Outcome)), timeOfDay(a.At.Time), cmp.Or(line(a.Text), "nothing was said"))
+		fmt.Fprintf(&text, "\n- %s: %s", line(a.Line(timeOfDay(a.At.Time))), cmp.Or(line(a.Text), "nothing was said"))
 	}
 	return text.String()
 }

@@ -139,7 +139,11 @@ func changes(before, after State) []claim.Fact {
 	case moved && after.Status == task.Blocked:
 		add(claim.KindBlocked)
 	case moved && under && (before.Status.Finished() || before.Status == task.Review || before.Status == task.Failed):
-		byNow(add(claim.KindReopened))
+		e := add(claim.KindReopened)
+		byNow(e)
+		if before.Status == task.Review && after.Status == task.Open {
+			e.Returned, e.Holder = true, claim.ParseToken(before.Token).By
+		}
 	case moved && under && before.Status == task.Blocked:
 		byNow(add(claim.KindUnblocked))
 	}
