@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
-	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/journal/inbox"
 	"dibs/internal/task"
@@ -129,30 +127,6 @@ func (b *Broker) givesBack(ctx context.Context, id task.ID, said string) error {
 		b.backs.put(id, back{claims[i].ID, claims[i].Agent, said, b.now().Add(b.inbox.Visibility)})
 	}
 	return err
-}
-
-// addRemarks adds what people said in comments to a review that somebody returned in Notion. That takes
-// a request; without Notion's answer, the claim comes without.
-func (b *Broker) addRemarks(ctx context.Context, c *api.Claim) {
-	if len(c.Task.Attempts) == 0 || c.Task.Attempts[0].Outcome != claim.Returned || c.Task.Attempts[0].Text != "" {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, contentWait)
-	defer cancel()
-	claims, err := b.journal.TaskClaims(ctx, c.Task.ID)
-	i := slices.IndexFunc(claims, func(h claim.Hold) bool { return h.Ending == claim.EndReview })
-	if err != nil || i < 0 {
-		return
-	}
-	comments, err := b.commentsSince(ctx, claims[i])
-	if err != nil {
-		b.log.Warn("a task that was returned comes without the comments on it", claim.AttrTask, c.Task.ID, claim.AttrError, err)
-	}
-	var said []string
-	for _, one := range comments {
-		said = append(said, one.By+": "+one.Text)
-	}
-	c.Task.Attempts[0].Text = ofAttempt(strings.Join(said, "\n"))
 }
 
 // returned returns to whom an open task came back, unless it is anybody's by now. A person who sets a

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -195,4 +196,28 @@ func quotable(todo string) string {
 		return "without a text"
 	}
 	return strings.NewReplacer("“", `"`, "”", `"`).Replace(todo)
+}
+
+// addRemarks adds what people said in comments to a review that somebody returned in Notion. That takes
+// a request; without Notion's answer, the claim comes without.
+func (b *Broker) addRemarks(ctx context.Context, c *api.Claim) {
+	if len(c.Task.Attempts) == 0 || c.Task.Attempts[0].Outcome != claim.Returned || c.Task.Attempts[0].Text != "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, contentWait)
+	defer cancel()
+	claims, err := b.journal.TaskClaims(ctx, c.Task.ID)
+	i := slices.IndexFunc(claims, func(h claim.Hold) bool { return h.Ending == claim.EndReview })
+	if err != nil || i < 0 {
+		return
+	}
+	comments, err := b.commentsSince(ctx, claims[i])
+	if err != nil {
+		b.log.Warn("a task that was returned comes without the comments on it", claim.AttrTask, c.Task.ID, claim.AttrError, err)
+	}
+	var said []string
+	for _, one := range comments {
+		said = append(said, one.By+": "+one.Text)
+	}
+	c.Task.Attempts[0].Text = ofAttempt(strings.Join(said, "\n"))
 }
