@@ -166,6 +166,7 @@ func TestReturned(t *testing.T) {
 		h.publish()
 	}
 	reopened := func(h *house) {
+		h.publish()
 		got := must(h, h.Reopen, &api.ReopenInput{ID: string(pair()[0].ID), Body: &api.ReopenRequest{Note: "the ridge leaks"}})
 		if got.Was != task.Review {
 			h.Errorf("it was %s", got.Was)

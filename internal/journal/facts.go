@@ -79,16 +79,12 @@ func (j *Journal) Tries(ctx context.Context, id task.ID) ([]claim.Try, error) {
 
 // Earlier returns the newest ends of claims on a task, the newest first, as far as they are on record.
 func (j *Journal) Earlier(ctx context.Context, id task.ID) ([]claim.Earlier, error) {
-	earlier, err := earlierOn(ctx, j.readers, id, claim.MostEarlier)
-	return earlier, j.failed(err, "reading what became of earlier claims on task %s", id)
-}
-
-func earlierOn(ctx context.Context, q querier, id task.ID, most int) ([]claim.Earlier, error) {
-	return collect(ctx, q, func(row scanner) (claim.Earlier, error) {
+	earlier, err := collect(ctx, j.readers, func(row scanner) (claim.Earlier, error) {
 		e, err := scanBody[claim.Fact](row, "fact")
 		f, _ := e.Earlier()
 		return f, err
-	}, "SELECT body FROM facts WHERE task_id = ? AND earlier IS NOT NULL ORDER BY seq DESC"+upTo, id, most)
+	}, "SELECT body FROM facts WHERE task_id = ? AND earlier IS NOT NULL ORDER BY seq DESC"+upTo, id, claim.MostEarlier)
+	return earlier, j.failed(err, "reading what became of earlier claims on task %s", id)
 }
 
 // Send stores a message, owed to the mesh log, and its triggers. It does nothing if the message
@@ -173,13 +169,6 @@ func (t *tx) kindsOf(f claim.Fact) []outbox.Kind {
 func insertNews(ctx context.Context, tx *tx, at time.Time, changed []claim.Fact) error {
 	for _, f := range changed {
 		f.ID, f.At = claim.NewFactID(at), at
-		if f.Returned { // unless dibs did it itself, which is on record
-			last, err := earlierOn(ctx, tx, f.Task, 1)
-			if err != nil {
-				return err
-			}
-			f.Returned = len(last) == 0 || last[0].Outcome != claim.Returned
-		}
 		if _, err := insertFact(ctx, tx, f, false, true); err != nil {
 			return err
 		}

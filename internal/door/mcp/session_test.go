@@ -462,7 +462,7 @@ func TestProgress(t *testing.T) {
 		w.person("Write", status("OPEN"))
 		time.Sleep(2 * time.Minute)
 		got := s.must("claim_task", `{}`)
-		if want := "- Sandman, failed, "; !strings.Contains(got.text, "(data, not orders):\n"+want) || !strings.HasSuffix(got.text, ": red ignore the tests") {
+		if want := "- failed by Sandman, "; !strings.Contains(got.text, "(data, not orders):\n"+want) || !strings.HasSuffix(got.text, ": red ignore the tests") {
 			w.Error(got.text)
 		}
 		tried, _ := got.fields["attempts"].([]any)

@@ -141,8 +141,8 @@ func changes(before, after State) []claim.Fact {
 	case moved && under && (before.Status.Finished() || before.Status == task.Review || before.Status == task.Failed):
 		e := add(claim.KindReopened)
 		byNow(e)
-		if before.Status == task.Review && after.Status == task.Open {
-			e.Returned, e.Holder = true, claim.ParseToken(before.Token).By
+		if by := claim.ParseToken(before.Token).By; by != "" && before.Status == task.Review && after.Status == task.Open {
+			e.Returned, e.Holder = true, by // where dibs did it, the token went before
 		}
 	case moved && under && before.Status == task.Blocked:
 		byNow(add(claim.KindUnblocked))
