@@ -105,6 +105,7 @@ type PollRequest struct {
 	WaitSeconds float64 `json:"wait_seconds,omitempty" minimum:"0" maximum:"3600" doc:"How long to wait for a trigger if there is none"`
 	Limit       int     `json:"limit,omitempty" minimum:"0" maximum:"100" doc:"At most that many; 0 is a hundred"`
 	Finished    bool    `json:"finished,omitempty" doc:"From now on, tell this agent of every task that is finished"`
+	Repository  string  `json:"repository,omitempty" fit:"exact" maxLength:"4096" doc:"The repository that the agent works in, as in a claim"`
 	PID         int     `json:"pid,omitempty" is:"process" minimum:"1" doc:"A process of the caller's on this machine: once it is gone, what it has not acknowledged comes back at once"`
 }
 

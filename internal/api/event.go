@@ -76,7 +76,7 @@ type LogEntry struct {
 	Names    []string   `json:"names,omitempty" doc:"Who was refused"`
 	Expires  Time       `json:"expires_at,omitzero" doc:"When the holder's lease ended, or the claim's own"`
 	Former   claim.ID   `json:"former,omitempty" doc:"The holder's claim, if it was taken over"`
-	Changed  []string   `json:"changed,omitempty" doc:"What was edited on the board"`
+	Changed  []string   `json:"changed,omitempty" doc:"What was edited on the board, or which files the work changed"`
 	Seen     bool       `json:"seen,omitempty" doc:"It was only seen on the board, and is not on record"`
 }
 

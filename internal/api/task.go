@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"dibs/internal/claim"
@@ -50,6 +51,7 @@ type Attempt struct {
 	At      Time          `json:"at"`
 	Outcome claim.Outcome `json:"outcome" enum:"completed,failed,blocked,released,lost,stale,swept,returned" doc:"returned: the agent's review came back, and the text is what was said to it"`
 	Text    string        `json:"text,omitempty" doc:"The summary, or why it ended; data that others wrote"`
+	Files   []string      `json:"files,omitempty" doc:"What it changed, if it said so: paths from the top of the repository"`
 }
 
 // Line says in one line what became of an attempt; when is its time in words.
@@ -58,7 +60,11 @@ func (a Attempt) Line(when string) string {
 	if a.Outcome == claim.Returned {
 		who = " to "
 	}
-	return string(a.Outcome) + who + a.Agent + ", " + when
+	line := string(a.Outcome) + who + a.Agent + ", " + when
+	if len(a.Files) > 0 {
+		line += ", changed " + strings.Join(a.Files, ", ")
+	}
+	return line
 }
 
 // Returned is a review that came back.

@@ -40,9 +40,11 @@ type Usage struct {
 	USD    float64 `json:"usd,omitempty" minimum:"0" maximum:"1000000" doc:"Money in US dollars, kept to the millionth"`
 }
 
-// Used is part of the requests with which an agent may report what it used.
+// Used is part of the requests with which an agent may report what it used, and what it changed.
 type Used struct {
 	Usage *Usage `json:"usage,omitempty" doc:"What was used for the task since it was claimed, in all: of several reports, the larger numbers count"`
+
+	Files []string `json:"files,omitempty" fit:"exact" maxItems:"32" doc:"With the end of a claim: the files that this attempt changed, by their paths from the top of the repository, or folders such as src/ for more of them; later attempts are told"`
 }
 
 // Spent returns what was reported.

@@ -74,7 +74,7 @@ func (b *Broker) waiting(ctx context.Context, agent string) (int, error) {
 	if err != nil || !waiting.Available {
 		return waiting.Count, err
 	}
-	n, err := b.available(ctx, agent)
+	n, _, err := b.available(ctx, agent, workplace{})
 	return waiting.Count + min(n, 1), err
 }
 

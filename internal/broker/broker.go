@@ -319,6 +319,7 @@ type Broker struct {
 	rivals     rivals
 	overlooked overlooked
 	backs      backs
+	kept       sync.Map // the agents that polled while only tasks were ready whose touches others had
 
 	changed   signal
 	waiters   waiters
@@ -364,17 +365,17 @@ func New(c Config) *Broker {
 
 // recall notes the tasks that had come back before the daemon started.
 func (b *Broker) recall() {
-	facts, err := b.journal.Facts(context.Background(), claim.FactFilter{Since: b.now().Add(-b.inbox.Visibility)})
-	if err != nil {
-		b.log.Error("it is not known which reviews were returned just now: anybody may claim those tasks", claim.AttrError, err)
-	}
+	ctx := context.Background()
+	facts, err := b.journal.Facts(ctx, claim.FactFilter{Since: b.now().Add(-b.inbox.Visibility)})
 	for _, f := range facts {
-		switch {
-		case f.Returned && f.Holder != "":
-			b.backs.put(f.Task, back{"", f.Holder, f.Summary, f.At.Add(b.inbox.Visibility)})
-		case f.Kind.Grants():
+		if f.Returned {
+			err = errors.Join(err, b.givesBack(ctx, f.Task, f.Summary, f.At))
+		} else if f.Kind.Grants() {
 			b.backs.remove(f.Task)
 		}
+	}
+	if err != nil {
+		b.log.Error("it is not known which reviews were returned just now: anybody may claim those tasks", claim.AttrError, err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/claim/keepers"
+	"dibs/internal/reserve"
 	"dibs/internal/task"
 )
 
@@ -224,32 +225,34 @@ func (b *Broker) Spend(ctx context.Context, id claim.ID, used claim.Usage) error
 // task from being completed.
 func (b *Broker) Complete(ctx context.Context, _ Caller, in *api.ClaimInput[api.CompleteRequest]) (api.Claim, error) {
 	body := orZero(in.Body)
-	return b.end(ctx, refTo(in.ID, body.Agent), claim.Finish{As: claim.EndCompleted, Summary: body.Summary, Evidence: evidence(body.Evidence)})
+	return b.end(ctx, refTo(in.ID, body.Agent), claim.Finish{As: claim.EndCompleted, Summary: body.Summary, Evidence: lines(body.Evidence, maxEvidence), Files: files(body.Used)})
 }
 
 // maxEvidence limits the characters of one piece of evidence.
 const maxEvidence = 500
 
-// evidence folds each piece of evidence into a line, and leaves out the empty ones.
-func evidence(pieces []string) (lines []string) {
+// lines folds each piece into a line of at most so many characters, and leaves out the empty ones.
+func lines(pieces []string, most int) (lines []string) {
 	for _, piece := range pieces {
-		if line := task.Brief(piece, maxEvidence); line != "" {
+		if line := task.Brief(piece, most); line != "" {
 			lines = append(lines, line)
 		}
 	}
 	return lines
 }
 
+func files(u api.Used) []string { return lines(u.Files, reserve.MaxText) }
+
 // Review ends a claim whose work is done, for a person to decide.
 func (b *Broker) Review(ctx context.Context, _ Caller, in *api.ClaimInput[api.ReviewRequest]) (api.Claim, error) {
 	body := orZero(in.Body)
-	return b.end(ctx, refTo(in.ID, body.Agent), claim.Finish{As: claim.EndReview, Summary: body.Note, Mention: body.Mention})
+	return b.end(ctx, refTo(in.ID, body.Agent), claim.Finish{As: claim.EndReview, Summary: body.Note, Mention: body.Mention, Files: files(body.Used)})
 }
 
 // Release gives the task back, or takes it back from its agent, see api.StopRequest.
 func (b *Broker) Release(ctx context.Context, who Caller, in *api.ClaimInput[api.StopRequest]) (api.Claim, error) {
 	body := orZero(in.Body)
-	f := claim.Finish{As: claim.EndReleased, Summary: body.Reason, Unheard: body.Unheard}
+	f := claim.Finish{As: claim.EndReleased, Summary: body.Reason, Unheard: body.Unheard, Files: files(body.Used)}
 	if body.By != "" {
 		f.By, f.User = body.By, who.User
 	}
@@ -259,19 +262,19 @@ func (b *Broker) Release(ctx context.Context, who Caller, in *api.ClaimInput[api
 // Block ends a claim whose work cannot go on.
 func (b *Broker) Block(ctx context.Context, _ Caller, in *api.ClaimInput[api.BlockRequest]) (api.Claim, error) {
 	body := orZero(in.Body)
-	return b.end(ctx, refTo(in.ID, body.Agent), claim.Finish{As: claim.EndBlocked, Summary: body.Reason, Mention: body.Mention})
+	return b.end(ctx, refTo(in.ID, body.Agent), claim.Finish{As: claim.EndBlocked, Summary: body.Reason, Mention: body.Mention, Files: files(body.Used)})
 }
 
 // Fail ends a claim whose work failed.
 func (b *Broker) Fail(ctx context.Context, _ Caller, in *api.ClaimInput[api.FailRequest]) (api.Claim, error) {
 	body := orZero(in.Body)
-	return b.end(ctx, refTo(in.ID, body.Agent), claim.Finish{As: claim.EndFailed, Summary: body.Reason, Reopen: body.Reopen, Mention: body.Mention})
+	return b.end(ctx, refTo(in.ID, body.Agent), claim.Finish{As: claim.EndFailed, Summary: body.Reason, Reopen: body.Reopen, Mention: body.Mention, Files: files(body.Used)})
 }
 
 // Ask ends a claim with a question to people: the task is blocked until they answer.
 func (b *Broker) Ask(ctx context.Context, _ Caller, in *api.ClaimInput[api.AskRequest]) (api.Claim, error) {
 	body := orZero(in.Body)
-	return b.end(ctx, refTo(in.ID, body.Agent), claim.Finish{As: claim.EndBlocked, Summary: body.Text, Mention: body.To, Ask: true})
+	return b.end(ctx, refTo(in.ID, body.Agent), claim.Finish{As: claim.EndBlocked, Summary: body.Text, Mention: body.To, Ask: true, Files: files(body.Used)})
 }
 
 func (b *Broker) end(ctx context.Context, r ref, f claim.Finish) (api.Claim, error) {

@@ -15,6 +15,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/claim/keepers"
 	"dibs/internal/journal/inbox"
+	"dibs/internal/task"
 )
 
 // takerCheck is how often a waiting poll checks whether the processes that took triggers earlier
@@ -41,7 +42,11 @@ func (b *Broker) Poll(ctx context.Context, who Caller, in *api.PollInput) (api.T
 	if who.Process.ID != 0 {
 		take.Process = processName(who.Process)
 	}
-	got, err := b.poll(ctx, take, seconds(body.WaitSeconds))
+	at, err := who.placeOf("body.repository", body.Repository)
+	if err != nil {
+		return api.Triggers{}, err
+	}
+	got, err := b.poll(ctx, take, at, seconds(body.WaitSeconds))
 	if err != nil {
 		return api.Triggers{}, err
 	}
@@ -56,7 +61,7 @@ func (b *Broker) trigger(t inbox.Trigger) api.Trigger {
 	return out
 }
 
-func (b *Broker) poll(ctx context.Context, take inbox.Take, wait time.Duration) ([]inbox.Trigger, error) {
+func (b *Broker) poll(ctx context.Context, take inbox.Take, at workplace, wait time.Duration) ([]inbox.Trigger, error) {
 	deadline := time.Now().Add(wait)
 	b.mirror.Use(ctx)
 	if wait > 0 {
@@ -64,7 +69,7 @@ func (b *Broker) poll(ctx context.Context, take inbox.Take, wait time.Duration) 
 	}
 	for first := true; ; {
 		more, eased := b.published.next(), b.eased.next()
-		got, pause, err := b.take(ctx, take, first)
+		got, pause, err := b.take(ctx, take, at, first)
 		if err != nil || len(got) > 0 {
 			return got, err
 		}
@@ -98,14 +103,20 @@ func (b *Broker) poll(ctx context.Context, take inbox.Take, wait time.Duration) 
 }
 
 // take takes the available triggers. If there are none, pause is when some may come back.
-func (b *Broker) take(ctx context.Context, t inbox.Take, first bool) (got []inbox.Trigger, pause time.Duration, err error) {
+func (b *Broker) take(ctx context.Context, t inbox.Take, at workplace, first bool) (got []inbox.Trigger, pause time.Duration, err error) {
 	waiting, err := b.inbox.Inbox.Waiting(ctx, t.Agent)
 	if err != nil {
 		return nil, 0, err
 	}
 	t.Now, t.At = time.Now(), b.now()
-	if t.Available, err = b.available(ctx, t.Agent); err != nil {
+	var touched int
+	if t.Available, touched, err = b.available(ctx, t.Agent, at); err != nil {
 		return nil, 0, err
+	}
+	if t.Available == 0 && touched > 0 { // they become available without a change of their own
+		b.kept.Store(t.Agent, true)
+	} else if _, kept := b.kept.Load(t.Agent); kept {
+		t.Anew = t.Available > 0
 	}
 	pause = time.Hour
 	for _, name := range waiting.Processes {
@@ -116,7 +127,7 @@ func (b *Broker) take(ctx context.Context, t inbox.Take, first bool) (got []inbo
 		pause = takerCheck
 	}
 	back := !waiting.Oldest.IsZero() && t.Now.Sub(waiting.Oldest) >= t.Visibility
-	if !first && !waiting.Pending && !(waiting.Available && t.Available > 0) && len(t.Gone) == 0 && !back {
+	if !first && !waiting.Pending && !t.Anew && !(waiting.Available && t.Available > 0) && len(t.Gone) == 0 && !back {
 		if !waiting.Oldest.IsZero() {
 			pause = min(pause, waiting.Oldest.Add(t.Visibility).Sub(t.Now))
 		}
@@ -124,6 +135,9 @@ func (b *Broker) take(ctx context.Context, t inbox.Take, first bool) (got []inbo
 	}
 	if got, err = b.inbox.Inbox.TakeTriggers(ctx, t); err != nil {
 		return nil, 0, err
+	}
+	if t.Anew {
+		b.kept.Delete(t.Agent)
 	}
 	if ctx.Err() != nil && len(got) > 0 { // nobody hears the answer
 		err = b.inbox.Inbox.ReturnTriggers(context.WithoutCancel(ctx), t.Taker)
@@ -140,23 +154,26 @@ func processName(p keepers.Process) string {
 	return string(name)
 }
 
-// available returns how many tasks the agent is offered, ignoring its limits; none in a pause.
-func (b *Broker) available(ctx context.Context, agent string) (int, error) {
-	n := b.ready.Len() + b.ready.Assigned(agent).Len()
+// available returns how many tasks the agent is offered, ignoring its limits; none in a pause. Beside
+// those there are others of which somebody else has what they touch.
+func (b *Broker) available(ctx context.Context, agent string, at workplace) (n, touched int, err error) {
+	n = b.ready.Len() + b.ready.Assigned(agent).Len()
 	if n == 0 {
-		return 0, nil
+		return 0, 0, nil
 	}
 	if barred, err := b.paused(ctx, agent); barred != nil || err != nil {
-		return 0, err
+		return 0, 0, err
 	}
+	bd := b.presentAt(at)
 	withheld, err := b.withheld(ctx, agent)
-	bd := b.present()
 	for id := range withheld {
-		if t, ok := bd.Task(id); ok && bd.ready(t, "") {
+		if t, ok := bd.Task(id); ok && bd.open(t, "") {
 			n--
 		}
 	}
-	return n, err
+	bd.withheld = withheld
+	touched = b.touched(bd, agent, task.Filter{})
+	return n - touched, touched, err
 }
 
 // Ack acknowledges an agent's triggers. It may be repeated.

@@ -326,6 +326,45 @@ func TestEvidence(t *testing.T) {
 	})
 }
 
+// Whatever an attempt comes to, the files that it changed are told with it.
+func TestFilesOfAttempts(t *testing.T) {
+	used := api.Used{Files: []string{"src/a.go", "", "docs/\nb.md"}}
+	inHouse(t, nil, pair()[:1], func(h *house) {
+		id := pair()[0].ID
+		for name, end := range map[string]func(id string) (api.Claim, error){
+			"released": func(id string) (api.Claim, error) {
+				return h.Release(h.Context(), nobody, new(api.On(id, "", api.StopRequest{Used: used})))
+			},
+			"failed": func(id string) (api.Claim, error) {
+				return h.Fail(h.Context(), nobody, new(api.On(id, "", api.FailRequest{Used: used})))
+			},
+			"blocked": func(id string) (api.Claim, error) {
+				return h.Block(h.Context(), nobody, new(api.On(id, "", api.BlockRequest{Used: used})))
+			},
+			"review": func(id string) (api.Claim, error) {
+				return h.Review(h.Context(), nobody, new(api.On(id, "", api.ReviewRequest{Used: used})))
+			},
+			"completed": func(id string) (api.Claim, error) {
+				return h.Complete(h.Context(), nobody, new(api.On(id, "", api.CompleteRequest{Used: used})))
+			},
+		} {
+			h.edit(id, is(task.Open))
+			if _, err := end(string(h.mustClaim("Sandman", id).ID)); err != nil {
+				h.Fatal(name, err)
+			}
+			time.Sleep(time.Minute)
+			last := must(h, h.GetTask, &api.GetTaskInput{ID: string(id)}).Attempts[0]
+			if line := last.Line("now"); !slices.Equal(last.Files, []string{"src/a.go", "docs/ b.md"}) || !strings.HasSuffix(line, "now, changed src/a.go, docs/ b.md") {
+				h.Errorf("%s: %+v, %s", name, last, line)
+			}
+			told := must(h, h.Story, &api.StoryInput{ID: string(id)}).Story
+			if why := told[len(told)-1].Why; !strings.HasSuffix(why, "it changed src/a.go, docs/ b.md") {
+				h.Errorf("%s: %s", name, why)
+			}
+		}
+	})
+}
+
 // inColumn puts a name into the column of assignees.
 func inColumn(name string, agent bool) func(*task.Task) {
 	return func(t *task.Task) { t.Assignee, t.AssigneeIsAgent = name, agent }

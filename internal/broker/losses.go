@@ -119,12 +119,12 @@ func takenFrom(agent string, claims []claim.Hold) (claim.Hold, bool) {
 // does not show it: for inbox.visibility that agent may claim it before others. The record of the
 // return, or the page that a person set to OPEN, outlives the daemon.
 
-// givesBack notes that a task comes back with what was said, if its last claim ended with a review.
-func (b *Broker) givesBack(ctx context.Context, id task.ID, said string) error {
+// givesBack notes that a task came back with what was said, if its last claim ended with a review.
+func (b *Broker) givesBack(ctx context.Context, id task.ID, said string, at time.Time) error {
 	claims, err := b.journal.TaskClaims(ctx, id)
 	i := slices.IndexFunc(claims, func(h claim.Hold) bool { return !h.Started.IsZero() && !h.Brief })
 	if err == nil && i >= 0 && claims[i].Ending == claim.EndReview {
-		b.backs.put(id, back{claims[i].ID, claims[i].Agent, said, b.now().Add(b.inbox.Visibility)})
+		b.backs.put(id, back{claims[i].ID, claims[i].Agent, said, at.Add(b.inbox.Visibility)})
 	}
 	return err
 }
@@ -136,12 +136,12 @@ func (b *Broker) returned(t task.Task) (back, bool) {
 		return back{}, false
 	}
 	r, known := b.backs.get(t.ID)
-	if token := claim.ParseToken(t.Token); token.Done && (!known || r.claim != token.ID && r.claim != "") {
+	if token := claim.ParseToken(t.Token); token.Done && (!known || r.claim != token.ID) {
 		c, err := b.claimer.Find(context.Background(), token.ID)
-		if err != nil {
+		if err != nil && !errors.Is(err, claim.ErrUnknownClaim) {
 			return back{}, false
 		}
-		r, known = back{claim: c.ID, to: c.Agent}, true
+		r, known = back{claim: token.ID, to: c.Agent}, true
 		if c.Ending == claim.EndReview {
 			r.until = t.Edited.Add(time.Minute + b.inbox.Visibility) // Notion truncates it to the minute
 		}

@@ -199,6 +199,7 @@ func TestReturned(t *testing.T) {
 				tt.comesBack(h)
 				tt.then(h)
 
+				h.wantTold("Sandman", strings.TrimSuffix("task_assigned "+pair()[0].Title+": "+tt.text, ": "), "tasks_available 1 1")
 				_, err := h.claim("Oracle", id)
 				if p := h.Problem(err); p == nil || p.Code != "reserved" || p.Holder != "Sandman" || time.Until(p.ExpiresAt.Time) < 28*time.Minute {
 					h.Errorf("Oracle: %+v (%v)", p, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/broker/ready"
 	"dibs/internal/claim"
 	"dibs/internal/task"
 )
@@ -59,12 +60,26 @@ func (b *Broker) summary(ctx context.Context, agent string, at workplace, f task
 			out.TakenBack++
 		}
 	}
-	for t := range b.ready.Tasks().All() {
-		if _, is := withheld[t.ID]; !is && len(t.Touches) > 0 && f.Match(t) && bd.open(t, agent) && !bd.ready(t, agent) {
-			out.Touched++
+	bd.withheld = withheld
+	out.Touched = b.touched(bd, agent, f)
+	return out
+}
+
+// touched counts the tasks, selected by the filter, that would be ready for the agent if they touched
+// nothing.
+func (b *Broker) touched(bd *board, agent string, f task.Filter) (n int) {
+	if bd.touched(agent).Empty() {
+		return 0
+	}
+	assigned, open := b.offered(agent, f)
+	for _, list := range []ready.List{assigned, open} {
+		for t := range list.All() {
+			if f.Match(t) && bd.open(t, agent) && !bd.ready(t, agent) {
+				n++
+			}
 		}
 	}
-	return out
+	return n
 }
 
 // obstacle returns why the agent cannot claim a task, as the code of a denial, and when the present

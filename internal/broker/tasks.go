@@ -326,7 +326,7 @@ func (b *Broker) Reopen(ctx context.Context, who Caller, in *api.ReopenInput) (a
 		t = task.Task{ID: task.ID(in.ID)}
 	}
 	if to == "" || to == task.Open { // before it is open, so that nobody else gets it meanwhile
-		if err := b.givesBack(ctx, t.ID, r.Note); err != nil {
+		if err := b.givesBack(ctx, t.ID, r.Note, b.now()); err != nil {
 			return api.Reopened{}, err
 		}
 	}

@@ -148,3 +148,42 @@ func TestTouchesInTurn(t *testing.T) {
 		next("Merlin", "C")
 	})
 }
+
+// What somebody else touches is not available to a poll, and the agent is told once it is.
+func TestTouchesOfAPoll(t *testing.T) {
+	tasks := []task.Task{with(openTask(1, "Parser"), touching("/src/")), with(openTask(2, "Lexer"), touching("/src/lex.go"))}
+	inHouse(t, nil, tasks, func(h *house) {
+		poll := func(repository string, wait float64) (counts []int) {
+			got, err := h.Poll(h.Context(), nobody, &api.PollInput{Name: "Oracle", Body: &api.PollRequest{Repository: repository, WaitSeconds: wait}})
+			h.must(err)
+			for _, one := range got.Triggers {
+				counts = append(counts, one.Count)
+				must(h, h.Ack, &api.AckInput{Name: "Oracle", Body: api.AckRequest{IDs: []string{one.ID}}})
+			}
+			return counts
+		}
+		if got := poll(inAPI, 0); !slices.Equal(got, []int{2}) {
+			h.Errorf("first: %v", got)
+		}
+		_, err := h.work("Sandman", tasks[0].ID, inAPI)
+		h.must(err)
+		if got := poll(inAPI, 60); got != nil {
+			h.Errorf("while Sandman has it: %v", got)
+		}
+		go func() {
+			time.Sleep(time.Minute)
+			h.mustFinish("Sandman", "", claim.EndCompleted, "")
+			h.Published()
+		}()
+		if got := poll(inAPI, 600); !slices.Equal(got, []int{1}) {
+			h.Errorf("after its end: %v", got)
+		}
+		if got := poll(inAPI, 0); got != nil {
+			h.Errorf("told twice: %v", got)
+		}
+		_, err = h.Poll(h.Context(), nobody, &api.PollInput{Name: "Oracle", Body: &api.PollRequest{Repository: "somewhere"}})
+		if err == nil || !strings.Contains(err.Error(), "body.repository") {
+			h.Errorf("from no repository: %v", err)
+		}
+	})
+}

@@ -172,7 +172,7 @@ func (b *Broker) earlier(ctx context.Context, id task.ID) ([]claim.Earlier, erro
 
 func (b *Broker) attempts(earlier []claim.Earlier) []api.Attempt {
 	return each(earlier, func(f claim.Earlier) api.Attempt {
-		return api.Attempt{Agent: api.Collapse(f.Agent), At: b.time(f.At), Outcome: f.Outcome, Text: ofAttempt(f.Text)}
+		return api.Attempt{Agent: api.Collapse(f.Agent), At: b.time(f.At), Outcome: f.Outcome, Text: ofAttempt(f.Text), Files: each(f.Files, api.Collapse)}
 	})
 }
 

@@ -281,7 +281,7 @@ func (p Policy) delivered(h Hold, t task.Task, now time.Time) Change {
 	}
 	f := h.fact(finishKinds[fin.As], now)
 	f.ID = string(h.ID) // also if it is found out again
-	f.Remote, f.Started, f.Finished, f.Summary, f.Evidence, f.Used = true, h.Started, fin.At, fin.Summary, fin.Evidence, h.Used
+	f.Remote, f.Started, f.Finished, f.Summary, f.Evidence, f.Changed, f.Used = true, h.Started, fin.At, fin.Summary, fin.Evidence, fin.Files, h.Used
 	switch {
 	case fin.To != "":
 		f.Kind, f.Holder, f.Expires = KindOffered, fin.To, f.At.Add(fin.For)

@@ -114,7 +114,7 @@ type Fact struct {
 	Remote bool `json:"remote,omitempty"`
 	// Detail says why, in one line.
 	Detail string `json:"detail,omitempty"`
-	// Changed names the parts of a task that were edited.
+	// Changed names the parts of a task that were edited, or the files that the work changed which ended.
 	Changed []string `json:"changed,omitempty"`
 
 	// Started, Finished, Summary and Evidence describe finished work.
@@ -262,7 +262,7 @@ func (h Hold) orphaned(f Finish, at time.Time, holder, detail string) Fact {
 	e := h.fact(KindOrphaned, at)
 	e.ID = string(h.ID)
 	e.Holder, e.Detail, e.Remote = holder, detail, true
-	e.Started, e.Finished, e.Summary, e.Evidence, e.Used = h.Started, f.At, f.Summary, f.Evidence, h.Used
+	e.Started, e.Finished, e.Summary, e.Evidence, e.Changed, e.Used = h.Started, f.At, f.Summary, f.Evidence, f.Files, h.Used
 	return e
 }
 
@@ -326,6 +326,8 @@ type Earlier struct {
 	Outcome Outcome
 	// Text says what was done, or why it ended, in the words of whoever ended it.
 	Text string
+	// Files are those that it changed, as far as is known.
+	Files []string
 }
 
 // Outcome is how an earlier claim ended, as agents are told.
@@ -354,7 +356,7 @@ func (e Earlier) Precedes(id ID) bool {
 
 // Earlier returns the claim whose end the fact records; false if it records none.
 func (e Fact) Earlier() (Earlier, bool) {
-	f := Earlier{Claim: e.Claim, Agent: e.Agent, At: e.At, Outcome: outcomes[e.Kind], Text: cmp.Or(e.Summary, e.Detail)}
+	f := Earlier{Claim: e.Claim, Agent: e.Agent, At: e.At, Outcome: outcomes[e.Kind], Text: cmp.Or(e.Summary, e.Detail), Files: e.Changed}
 	if e.Kind == KindOverridden {
 		f.Claim, f.Agent = e.Former, e.Holder
 	}

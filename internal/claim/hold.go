@@ -56,6 +56,8 @@ type Finish struct {
 	// Evidence is what shows that the work was done: commits, pull requests, commands and how they
 	// ended.
 	Evidence []string `json:"evidence,omitempty"`
+	// Files are the files that the agent changed, as far as it said so.
+	Files []string `json:"files,omitempty"`
 	// Reopen puts a failed task back to OPEN instead of FAILED, or BLOCKED.
 	Reopen bool `json:"reopen,omitempty"`
 	// History is set instead of Reopen once the task has used up its tries: the task becomes

@@ -265,7 +265,7 @@ func (a *app) runPoll(cmd *cobra.Command, daemon *client.Client, o pollOptions, 
 	if cmd.Flags().Changed("pid") && o.body.PID <= 0 {
 		return usagef("--pid %d: want the number of a process", o.body.PID)
 	}
-	o.body.WaitSeconds = o.wait.Seconds()
+	o.body.WaitSeconds, o.body.Repository = o.wait.Seconds(), repository()
 	stop := a.tellPaused(cmd.Context(), daemon, agent, o.wait)
 	got, err := client.Do(cmd.Context(), daemon, api.OpPoll, api.PollInput{Name: agent, Key: a.request, Body: new(o.body)})
 	stop()

@@ -65,6 +65,8 @@ func poll(ctx context.Context, tx *tx, t inbox.Take) error {
 				return err
 			}
 		}
+	}
+	if polled == 0 || t.Anew {
 		if _, err := insertTriggers(ctx, tx, inbox.Available(t.Agent, t.At)); err != nil {
 			return err
 		}

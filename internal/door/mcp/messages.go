@@ -70,7 +70,7 @@ func readInbox(c *call, in InboxArgs) (string, Taken, error) {
 	poll := func() (api.Triggers, error) {
 		key := newKey()
 		return insist(ctx, func() (api.Triggers, error) {
-			return client.Do(ctx, c.daemon, api.OpPoll, api.PollInput{Name: c.agent.name, Key: key, Body: &api.PollRequest{WaitSeconds: in.Wait, Limit: in.Limit, PID: c.process()}})
+			return client.Do(ctx, c.daemon, api.OpPoll, api.PollInput{Name: c.agent.name, Key: key, Body: &api.PollRequest{WaitSeconds: in.Wait, Limit: in.Limit, PID: c.process(), Repository: c.options.Repository}})
 		})
 	}
 	got, err := poll()

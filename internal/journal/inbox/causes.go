@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -44,6 +45,11 @@ func Of(n News) []Trigger {
 			continue
 		}
 		out = append(out, Trigger{Type: ClaimLost, Agent: f.Agent, From: f.Holder, At: f.At, Task: taskOf(f), Text: why})
+	}
+	for _, f := range slices.Concat(n.Record, n.Changed) {
+		if f.Returned && f.Holder != f.Agent {
+			out = append(out, Trigger{Type: TaskAssigned, Agent: f.Holder, From: cmp.Or(f.Agent, f.By), At: n.At, Task: taskOf(f), Text: f.Summary})
+		}
 	}
 	for _, f := range n.Changed {
 		if f.Kind != claim.KindCompleted {

@@ -88,8 +88,10 @@ type Take struct {
 	// delivered again at once.
 	Visibility time.Duration
 	Gone       []string
-	// Available is how many tasks the agent could claim.
+	// Available is how many tasks the agent could claim. Anew says that it could claim none before,
+	// although some were ready.
 	Available int
+	Anew      bool
 	// New, if set, is called for an agent that has not polled before, or was forgotten since. If
 	// it fails, the poll fails with its error and stores nothing.
 	New func() error

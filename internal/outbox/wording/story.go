@@ -31,7 +31,11 @@ func Story(facts []claim.Fact, of claim.ID) []Step {
 		if known.echo(f) || of != "" && !belongs(f, of) {
 			continue
 		}
-		steps = append(steps, Step{f.At, line(known.who(f)), line(sentence(f, "the task")), line(strings.Join(details(f), "; "))})
+		why := details(f)
+		if !f.Finished.IsZero() && len(f.Changed) > 0 {
+			why = append(why, "it changed "+strings.Join(f.Changed, ", "))
+		}
+		steps = append(steps, Step{f.At, line(known.who(f)), line(sentence(f, "the task")), line(strings.Join(why, "; "))})
 	}
 	return steps
 }
