@@ -238,6 +238,27 @@ func TestReturned(t *testing.T) {
 	}
 }
 
+// A review comes back to its own agent, whoever had an earlier one, and whatever a late mirror shows.
+func TestReturnedAgain(t *testing.T) {
+	inHouse(t, nil, pair()[:1], func(h *house) {
+		id := pair()[0].ID
+		for _, agent := range []string{"Sandman", "Oracle"} {
+			late := h.board.Page(id)
+			cl := h.mustClaim(agent, id)
+			h.old[id] = late
+			h.why("Merlin", "", id)
+			delete(h.old, id)
+			must(h, h.Review, new(api.On(string(cl.ID), "", api.ReviewRequest{Agent: agent})))
+			time.Sleep(time.Hour)
+			h.edit(id, func(t *task.Task) { t.Status, t.Edited = task.Open, h.store.Now() })
+			if why := h.why("Merlin", "", id); why.Returned == nil || why.Returned.To != agent {
+				h.Errorf("%s: %+v", agent, why)
+			}
+			time.Sleep(32 * time.Minute)
+		}
+	})
+}
+
 // Only a review comes back to its agent.
 func TestNotReturned(t *testing.T) {
 	inHouse(t, nil, pair()[:1], func(h *house) {

@@ -149,6 +149,24 @@ func TestTouchesInTurn(t *testing.T) {
 	})
 }
 
+// A request that waits gets a task as soon as nobody else has what it touches.
+func TestTouchesAreWaitedFor(t *testing.T) {
+	tasks := []task.Task{with(openTask(1, "Parser"), touching("/src/")), with(openTask(2, "Lexer"), touching("/src/lex.go"))}
+	inHouse(t, nil, tasks, func(h *house) {
+		_, err := h.work("Sandman", tasks[0].ID, inAPI)
+		h.must(err)
+		var ended time.Time
+		go func() {
+			time.Sleep(5*time.Minute + time.Second)
+			h.mustFinish("Sandman", "", claim.EndCompleted, "")
+			ended = time.Now()
+		}()
+		if _, err := h.ask(api.ClaimRequest{Agent: "Oracle", Repository: inAPI, WaitSeconds: 600, Filter: api.Filter{Text: "Lexer"}}); err != nil || time.Since(ended) > 8*time.Second {
+			h.Errorf("%v, %v after the end", err, time.Since(ended))
+		}
+	})
+}
+
 // What somebody else touches is not available to a poll, and the agent is told once it is.
 func TestTouchesOfAPoll(t *testing.T) {
 	tasks := []task.Task{with(openTask(1, "Parser"), touching("/src/")), with(openTask(2, "Lexer"), touching("/src/lex.go"))}
