@@ -106,7 +106,7 @@ type Fact struct {
 	Code Code `json:"code,omitempty"`
 	// Holder is the other party: it has the task, had it, or took it.
 	Holder string `json:"holder,omitempty"`
-	// Former is Holder's claim, if it was overridden.
+	// Former is Holder's claim, if it was overridden, or came back.
 	Former ID `json:"former,omitempty"`
 	// Against is the claim held here that caused a local denial.
 	Against ID `json:"against,omitempty"`
@@ -351,7 +351,7 @@ func (e Earlier) Precedes(id ID) bool {
 		return e.Claim < id // by the time at which they were made
 	}
 	made, _ := id.Minted()
-	return e.At.Before(made)
+	return !e.At.Truncate(time.Millisecond).After(made)
 }
 
 // Earlier returns the claim whose end the fact records; false if it records none.
@@ -361,7 +361,7 @@ func (e Fact) Earlier() (Earlier, bool) {
 		f.Claim, f.Agent = e.Former, e.Holder
 	}
 	if e.Returned { // after the end of the claim
-		return Earlier{Agent: e.Holder, At: e.At, Outcome: Returned, Text: e.Summary}, e.Holder != ""
+		return Earlier{Claim: e.Former, Agent: e.Holder, At: e.At, Outcome: Returned, Text: e.Summary}, e.Holder != ""
 	}
 	if (e.Kind == KindOffered || e.Kind == KindDeclined) && e.Started.IsZero() { // it was claimed to be handed on
 		return f, false

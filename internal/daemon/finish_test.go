@@ -11,7 +11,10 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
+	"dibs/internal/task"
 	"dibs/internal/testkit"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // A task is completed only once the to-dos on its page are ticked. It costs a request.
@@ -64,6 +67,71 @@ func TestReviewOfEverything(t *testing.T) {
 			w.Error(err)
 		}
 	})
+}
+
+// A review comes back to its agent with what was said, whether somebody returns it through dibs, or
+// comments on the card and drags it.
+func TestReturned(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		comesBack func(n *node, id string)
+		said      string
+		once      bool
+	}{
+		"through dibs": {func(n *node, id string) {
+			mustCall(n, api.OpReopen, api.ReopenInput{ID: id, Body: &api.ReopenRequest{Note: "it leaks"}})
+		}, "it leaks", false},
+		"in Notion": {func(n *node, id string) {
+			n.w.commented(id, "it leaks")
+			n.w.drag(id, task.Open)
+			n.sync()
+		}, "Maria: it leaks", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 0, func(w *world) {
+				mustDo(w, w.notion.AddOption(w.tasks, "status", "REVIEW"))
+				id := w.add("Mend the roof", nil)
+				n := w.daemon(func(c *config.Config) { quiet(c); c.Tasks.Statuses.Review = "REVIEW" })
+				var want []string
+				reviewed := func(cl api.Claim) {
+					w.Helper()
+					var told []string
+					for _, a := range cl.Task.Attempts {
+						told = append(told, string(a.Outcome)+" "+a.Text)
+					}
+					if diff := cmp.Diff(want, told); diff != "" {
+						w.Errorf("attempts (-want +got):\n%s", diff)
+					}
+					if len(want) > 0 && tt.once { // what is on the card is read for the last return only
+						want[0] = "returned "
+					}
+					want = append([]string{"returned " + tt.said, "completed new tiles"}, want...)
+					time.Sleep(10 * time.Minute)
+					mustCall(n, api.OpReview, api.On(string(cl.ID), "", api.ReviewRequest{Agent: "Sandman", Note: "new tiles"}))
+					time.Sleep(10 * time.Minute)
+				}
+				reviewed(n.mustClaim("Sandman", id))
+				n.react("Sandman", 0)
+				tt.comesBack(n, id)
+				if got := n.react("Sandman", time.Minute); len(got) == 0 || !strings.HasPrefix(got[0], "task_assigned Mend the roof") {
+					w.Errorf("Sandman is told %q", got)
+				}
+				if _, err := n.claim("Oracle", ""); code(err) != denied(claim.CodeNothingReady) {
+					w.Errorf("Oracle: %v", err)
+				}
+				reviewed(n.mustClaim("Sandman", ""))
+				waiting := make(chan api.Claim)
+				go func() {
+					cl, err := n.waitFor("Sandman", "", time.Hour)
+					testkit.Check(w, err == nil, "%v", err)
+					waiting <- cl
+				}()
+				time.Sleep(time.Minute)
+				tt.comesBack(n, id)
+				reviewed(<-waiting)
+			})
+		})
+	}
 }
 
 // What the board says of when a task is done comes with the claim. A column that goes, or was never

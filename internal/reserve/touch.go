@@ -134,6 +134,9 @@ func (t Touched) Empty() bool { return len(t.claims)+len(t.live) == 0 }
 // By returns what is in the way of a task with these patterns: of several claims or reservations, the
 // one that lasts longest. It returns nil if nothing is.
 func (t Touched) By(patterns []string) (worst *Taken) {
+	if t.Empty() {
+		return nil
+	}
 	mine, _ := touchesOf(patterns, t.repository, t.member)
 	add := func(one touch, pattern string, by Reservation) {
 		if worst == nil || by.Until.After(worst.Until) {

@@ -141,8 +141,9 @@ func changes(before, after State) []claim.Fact {
 	case moved && under && (before.Status.Finished() || before.Status == task.Review || before.Status == task.Failed):
 		e := add(claim.KindReopened)
 		byNow(e)
-		if by := claim.ParseToken(before.Token).By; by != "" && before.Status == task.Review && after.Status == task.Open {
-			e.Returned, e.Holder = true, by // where dibs did it, the token went before
+		token := claim.ParseToken(before.Token) // where dibs did it, the token went before
+		if token.By != "" && before.Status == task.Review && (after.Status == task.Open || e.Agent != "") {
+			e.Returned, e.Holder, e.Former = true, token.By, token.ID
 		}
 	case moved && under && before.Status == task.Blocked:
 		byNow(add(claim.KindUnblocked))
