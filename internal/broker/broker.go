@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -377,6 +378,16 @@ func (b *Broker) recall() {
 	if err != nil {
 		b.log.Error("it is not known which reviews were returned just now: anybody may claim those tasks", claim.AttrError, err)
 	}
+}
+
+// givesBack notes that a task that was up for review came back to its last agent, with what was said.
+func (b *Broker) givesBack(ctx context.Context, id task.ID, said string, at time.Time) error {
+	claims, err := b.journal.TaskClaims(ctx, id)
+	i := slices.IndexFunc(claims, func(h claim.Hold) bool { return !h.Started.IsZero() && !h.Brief })
+	if err == nil && i >= 0 {
+		b.backs.put(id, back{claims[i].ID, claims[i].Agent, said, at.Add(b.inbox.Visibility)})
+	}
+	return err
 }
 
 // Changed takes in changes of tasks in the mirror, and wakes the requests that wait for one.

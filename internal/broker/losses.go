@@ -119,16 +119,6 @@ func takenFrom(agent string, claims []claim.Hold) (claim.Hold, bool) {
 // does not show it: for inbox.visibility that agent may claim it before others. The record of the
 // return, or the page that a person set to OPEN, outlives the daemon.
 
-// givesBack notes that a task that was up for review came back to its last agent, with what was said.
-func (b *Broker) givesBack(ctx context.Context, id task.ID, said string, at time.Time) error {
-	claims, err := b.journal.TaskClaims(ctx, id)
-	i := slices.IndexFunc(claims, func(h claim.Hold) bool { return !h.Started.IsZero() && !h.Brief })
-	if err == nil && i >= 0 {
-		b.backs.put(id, back{claims[i].ID, claims[i].Agent, said, at.Add(b.inbox.Visibility)})
-	}
-	return err
-}
-
 // returned returns to whom an open task came back, unless it is anybody's by now. A person who sets a
 // task to OPEN leaves the claim on the page, and when it was is known by the page's last edit.
 func (b *Broker) returned(t task.Task) (back, bool) {
