@@ -3,11 +3,13 @@ package cli_test
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -181,7 +183,7 @@ func TestUsageLines(t *testing.T) {
 var printed = regexp.MustCompile("(?s)```console\n\\$ dibs (simulate[^\n]*)\n(.*?)```")
 
 // TestSimulateDocumentation runs the commands of the page and compares their output with what the
-// page shows. With UPDATE_DOCS in the environment it updates the page.
+// page shows. The README has two numbers of that. With UPDATE_DOCS in the environment it updates the page.
 func TestSimulateDocumentation(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the figures were made on amd64; another processor may round a latency differently")
@@ -189,6 +191,10 @@ func TestSimulateDocumentation(t *testing.T) {
 	testkit.Long(t)
 	const file = "../../docs/simulate.md"
 	doc := testkit.Got(os.ReadFile(file))(t)
+	text := string(doc)
+	byHand := testkit.Got(strconv.ParseFloat(regexp.MustCompile(`(?m)^write, read back at once +- +([\d.]+)%`).FindStringSubmatch(text)[1], 64))(t)
+	byDibs := regexp.MustCompile(`(?m)^dibs +1\.6s +(\S+) `).FindStringSubmatch(text)[1]
+	testkit.Says(t, "README.md", string(testkit.Got(os.ReadFile("../../README.md"))(t)), fmt.Sprintf("by hand %.0f, by dibs %s |", 10*byHand, byDibs))
 	commands := 0
 	want := printed.ReplaceAllStringFunc(string(doc), func(block string) string {
 		commands++

@@ -36,6 +36,7 @@ unshare --net --mount --pid --fork chroot "$root" /bin/sh /first.sh | tee "$work
 has "$root/tmp/claim" '"agent":"Sandman"'
 has "$root/tmp/claim" '"expires_at":'
 seconds=$(sed -n 's/^from the archive to the first claim: \(.*\) s$/\1/p' "$work/said")
-[ "$seconds" -lt 60 ] || fail "it took $seconds s, and may take 60"
+promised=$(sed -n 's/^| from .* to the first claim | \([0-9]*\) seconds .*/\1/p' "$(dirname "$0")/../../README.md")
+[ "$seconds" -le $((2 * promised)) ] || fail "it took $seconds s, and README.md says $promised; twice that is for a busy machine"
 has "$work/said" "from a clean tree"
 gone "$root"/home/.local/bin/dibs "$root"/home/.local/share/dibs

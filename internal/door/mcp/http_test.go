@@ -455,10 +455,8 @@ await transport.terminateSession();
 await client.close();
 `
 
-// TestConformance has the official clients for TypeScript, and the protocol's own suite, look at the
-// server. .ci/mcp installs them, in the folder that TEST_CLIENTS names.
-func TestConformance(t *testing.T) {
-	testkit.Long(t)
+// othersClients returns the folder of what others wrote, which .ci/mcp installs and TEST_CLIENTS names.
+func othersClients(t *testing.T) string {
 	dir := os.Getenv("TEST_CLIENTS")
 	switch {
 	case testing.Short():
@@ -468,6 +466,14 @@ func TestConformance(t *testing.T) {
 	case dir == "":
 		t.Skip("the programs are not there: export TEST_CLIENTS=$(.ci/mcp)")
 	}
+	return dir
+}
+
+// TestConformance has the official clients for TypeScript, and the protocol's own suite, look at the
+// server.
+func TestConformance(t *testing.T) {
+	testkit.Long(t)
+	dir := othersClients(t)
 	inRealTime(t, []string{"Write"}, func(w *world) {
 		e := w.web()
 		defer e.close()

@@ -5,8 +5,12 @@ package mcp_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +34,27 @@ func TestToolsList(t *testing.T) {
 		listed.WriteByte('\n')
 		golden(w, "testdata/tools.json", listed.String())
 	})
+}
+
+// tokens prints how many tokens of o200k_base its input is.
+const tokens = `const {encode} = require("gpt-tokenizer/encoding/o200k_base")
+console.log(encode(require("fs").readFileSync(0, "utf8")).length)`
+
+// TestToolsCost counts the tokens of the listed tools, which the README and the page on MCP name.
+func TestToolsCost(t *testing.T) {
+	dir := othersClients(t)
+	var raw, said bytes.Buffer
+	testkit.Must(t, json.Compact(&raw, testkit.Got(os.ReadFile("testdata/tools.json"))(t)))
+	bytesListed := raw.Len()
+	cmd := exec.Command(filepath.Join(dir, "node_modules", "node", "bin", "node"), "-e", tokens)
+	cmd.Dir, cmd.Stdin, cmd.Stdout = dir, &raw, &said
+	testkit.Must(t, cmd.Run())
+	n := testkit.Got(strconv.Atoi(strings.TrimSpace(said.String())))(t)
+	t.Logf("the tools are %d bytes, %d tokens", bytesListed, n)
+	testkit.Check(t, n <= 1300, "the tools are %d tokens, and may be 1,300", n)
+	thousands := func(n int) string { return fmt.Sprintf("%d,%03d", n/1000, n%1000) }
+	testkit.Says(t, "README.md", string(testkit.Got(os.ReadFile("../../../README.md"))(t)), thousands(n)+" tokens")
+	testkit.Says(t, "docs/mcp.md", string(testkit.Got(os.ReadFile("../../../docs/mcp.md"))(t)), thousands(bytesListed)+" bytes, "+thousands(n)+" tokens")
 }
 
 // golden compares with a file, or writes it anew.
