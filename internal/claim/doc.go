@@ -126,4 +126,7 @@
 // What becomes of a page that an agent wants, Decide (decide.go); when a lease is over, Policy.Stale
 // (lease.go); what is done with a claim in every situation, Protocol (cases.go), with what a claim left
 // on a page, markcases.go, and with a task that nobody holds, opencases.go.
+//
+// spec/claim.pml is a model of attempts, late claims and the guard for the model checker spin, and the
+// tests there compare this package with it.
 package claim

@@ -112,7 +112,7 @@ type answer struct {
 // claimer is a claimer of the model: a daemon, whose requests are held.
 type claimer struct {
 	*sim.Daemon
-	name    string
+	name    string // of its agent
 	id      claim.ID
 	waiting chan *request // one at most
 	store   claim.Store   // on which nothing is held
@@ -146,7 +146,7 @@ func (h held) Write(_ context.Context, _ task.ID, w claim.Write) (claim.Reading,
 	return h.hold(&w)
 }
 
-// play plays a story, and returns the first thing that the code does in another way.
+// play is a story while it is played.
 type play struct {
 	story
 	register *sim.Register
@@ -156,13 +156,12 @@ type play struct {
 
 const page = task.ID("11111111-1111-1111-1111-111111111111")
 
-// run plays the story. All claimers have their own names, or all the same one. change may change
-// what the daemons are made of.
+// run plays the story, and returns the first thing that the code does in another way. All claimers
+// have their own names, or all the same one. change, if not nil, changes the settings of the code.
 func (s story) run(t *testing.T, sameName bool, change func(*claim.Policy)) (err error) {
 	synctest.Test(t, func(t *testing.T) {
-		p := play{s, sim.NewRegister(task.Task{ID: page, Title: "Mend the roof", Status: task.Open}), make(map[string]*claimer), time.Now()}
-		time.Sleep(step * time.Duration(6)) // the model's minute begins with it
-		p.began = time.Now()
+		register := sim.NewRegister(task.Task{ID: page, Title: "Mend the roof", Status: task.Open})
+		p := play{s, register, make(map[string]*claimer), time.Now()} // a minute begins, as in the model
 		for _, name := range []string{"A", "B", "C"} {
 			p.claimers[name] = p.claimer(name, sameName, change)
 		}
@@ -187,6 +186,9 @@ func (s story) run(t *testing.T, sameName bool, change func(*claim.Policy)) (err
 
 func (p play) claimer(name string, sameName bool, change func(*claim.Policy)) *claimer {
 	c := &claimer{name: name, id: claim.NewID(time.Now()), waiting: make(chan *request, 1), over: make(chan struct{})}
+	if sameName {
+		c.name = "Sandman"
+	}
 	policy := p.policy(name)
 	if change != nil {
 		change(&policy)
@@ -195,9 +197,6 @@ func (p play) claimer(name string, sameName bool, change func(*claim.Policy)) *c
 		StoreOptions: sim.StoreOptions{Name: name}, Policy: policy,
 		Fault: func(s claim.Store) claim.Store { c.store = s; return held{s, c} },
 	})
-	if c.name = name; sameName {
-		c.name = "Sandman"
-	}
 	return c
 }
 
@@ -251,7 +250,8 @@ func (c *claimer) next(kind sim.Kind) (*request, error) {
 	}
 }
 
-// play does what a line says, and compares what the code does with what it should.
+// play does what a line says: it lets the daemon begin something, or carries out the request that the
+// daemon has sent, and answers it. Then it compares what the daemon does next with what is decided.
 func (p play) play(ctx context.Context, l line) error {
 	c := p.claimers[l.who]
 	switch l.did {
