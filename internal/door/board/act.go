@@ -45,7 +45,7 @@ var (
 		Will: "Put your answer on the page as a comment, and open the task again? The agent that asked is told, and any agent may claim it."}
 	remark = action{Verb: "comment", Name: "Comment", Say: "Your comment", Must: true, Long: true, Done: "The comment is on the page.",
 		Will: "Put a comment on the page? An agent that works on the task is told; its status stays."}
-	offer = action{Verb: "offer", Name: "Hand to", To: task.InProgress, Say: "What to tell that agent, if anything", Hand: true, Done: "The task is offered.",
+	offer = action{Verb: "offer", Name: "Hand over", To: task.InProgress, Say: "What to tell that agent, if anything", Hand: true, Done: "The task is offered.",
 		Will: "Offer the task to one agent? Nobody else gets it until that agent has accepted or declined, or the offer has run out."}
 	approve = action{Verb: "approve", Name: "Approve", To: task.Completed, Status: task.Completed, Say: whyLabel, Done: "The task is completed.",
 		Will: "Set the task to COMPLETED? What waits for it may then be claimed."}
@@ -137,6 +137,7 @@ type question struct {
 	Agents  []string     // the agents to choose from
 	Said    string       // the text, if the form is shown again
 	For     string       // the agent, likewise
+	Sure    string       // an agent that nobody has seen, if that was said
 	Problem string       // why the action failed
 	Refused string       // why there is no form
 	Instead []action     // what can be done, if there is no form
@@ -188,7 +189,7 @@ func (b *Board) ask(ctx context.Context, t api.Task, q question) view {
 		q.Text = fmt.Sprintf(q.Will, cmp.Or(q.Task.OfferedTo, q.Task.Agent, "its agent"))
 	}
 	for _, s := range task.AllStatuses() {
-		q.Text = strings.ReplaceAll(q.Text, string(s), text(cmp.Or(g.words[s], string(s)), 80))
+		q.Text = strings.ReplaceAll(q.Text, string(s), g.word(columnOf(string(s))))
 	}
 	if q.Hand {
 		q.Agents = b.knownAgents(ctx)
@@ -222,9 +223,17 @@ func (b *Board) knownAgents(ctx context.Context) (names []string) {
 		return nil
 	}
 	for _, a := range agents.Agents {
-		names = append(names, text(a.Agent, 80))
+		if a.Agent != b.User { // who offers is no agent yet
+			names = append(names, text(a.Agent, 80))
+		}
 	}
 	return names
+}
+
+// seen reports whether an agent of that name was seen lately, as far as anything is known.
+func (b *Board) seen(ctx context.Context, name string) bool {
+	known := b.knownAgents(ctx)
+	return len(known) == 0 || slices.Contains(known, name)
 }
 
 // maxText limits a text of several lines, in characters.
@@ -267,6 +276,8 @@ func (b *Board) act(w http.ResponseWriter, r *http.Request) {
 		q.Problem = "Nothing was done: say something first."
 	case a.Hand && q.For == "":
 		q.Problem = "Nothing was done: say to which agent."
+	case a.Hand && r.PostForm.Get("sure") != q.For && !b.seen(r.Context(), q.For):
+		q.Sure, q.Problem = q.For, fmt.Sprintf("Nothing was done: no agent %s was seen in the last seven days. Send it again if that is its name.", q.For)
 	}
 	// What somebody else did meanwhile is shown before it is overwritten.
 	if q.Differs = q.Seen.differences(t); len(q.Differs) > 0 {
@@ -315,8 +326,11 @@ func (b *Board) do(ctx context.Context, t api.Task, q *question) error {
 	}
 	b.Log.Info("done on the board", "action", q.Verb, claim.AttrKey, t.Key, claim.AttrTitle, claim.Brief(t.Title),
 		claim.AttrAgent, cmp.Or(q.For, t.Agent, t.AssignedTo), claim.AttrBy, b.User, claim.AttrTask, t.ID, claim.AttrReason, claim.Brief(q.Said))
-	b.follower.invalidate(t.ID)
 	b.contents.forget(t.ID)
+	if now, err := b.find(ctx, string(t.ID)); err == nil { // the next page has it
+		b.state.change([]card{cardOf(now)}, nil)
+	}
+	b.follower.invalidate(t.ID)
 	return nil
 }
 
@@ -455,6 +469,7 @@ func (b *Board) since(id task.ID, ms int64) (events []event) {
 type draft struct {
 	Title, Text, Priority, Needs, For string
 	Key                               string
+	Sample                            string // the key of some task
 	Agents                            []string
 	Problem                           string
 }
@@ -464,6 +479,9 @@ func (draft) Priorities() []string { return []string{"critical", "high", "medium
 
 func (b *Board) draft(ctx context.Context, d draft) view {
 	d.Key, d.Agents = cmp.Or(d.Key, newKey()), b.knownAgents(ctx)
+	if cards := b.state.current().Cards; len(cards) > 0 {
+		d.Sample = cards[0].Key
+	}
 	return view{Name: "task", Title: "New task", Template: "new.html", Body: d}
 }
 

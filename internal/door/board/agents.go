@@ -9,6 +9,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
+	"dibs/internal/task"
 )
 
 // worker is an agent, as a page shows it.
@@ -27,7 +28,12 @@ func (b *Board) agents(ctx context.Context, _ url.Values) (view, error) {
 		return v, err
 	}
 	var workers []worker
+	listed := make(map[string]bool)
 	for _, a := range known.Agents {
+		if a.Agent == b.User && len(a.Claims) == 0 {
+			continue // who offers is no agent yet
+		}
+		listed[text(a.Agent, 80)] = true
 		k := worker{AgentSummary: a, Name: text(a.Agent, 80)}
 		if a.MedianSeconds != nil {
 			k.Median = time.Duration(*a.MedianSeconds * float64(time.Second))
@@ -36,6 +42,11 @@ func (b *Board) agents(ctx context.Context, _ url.Values) (view, error) {
 			k.Held = append(k.Held, cardOf(api.Task{TaskRef: c.Task, Agent: c.Agent, ClaimID: c.ID, Progress: c.Progress, ClaimedAt: c.ClaimedAt, ExpiresAt: c.ExpiresAt}))
 		}
 		workers = append(workers, k)
+	}
+	for _, c := range b.state.current().Cards { // not through this daemon, or not any more
+		if c.Column == string(task.InProgress) && !listed[c.Agent] {
+			workers = append(workers, worker{Name: c.Agent, Held: []card{c}})
+		}
 	}
 	slices.SortStableFunc(workers, func(a, b worker) int { return cmp.Compare(min(1, len(b.Held)), min(1, len(a.Held))) })
 	v.Body = workers

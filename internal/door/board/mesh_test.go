@@ -599,7 +599,7 @@ func TestGestures(t *testing.T) {
 		testkit.Check(t, strings.Contains(fmt.Sprint(p), "maria on the board"), "its note does not say who did it: %v", p)
 	}
 	// What a move to a column takes is asked, or why there is none.
-	if _, form, page := v.ask("/tasks/"+ids[0]+"/move?to=BLOCKED", nil); form.Get("seen") == "" || !strings.Contains(page, "Set the task to BLOCKED?") {
+	if _, form, page := v.ask("/tasks/"+ids[0]+"/move?to=BLOCKED", nil); form.Get("seen") == "" || !strings.Contains(page, "Set the task to Blocked?") {
 		t.Errorf("a move to BLOCKED asks %s", page)
 	}
 	m.claim("Sandman", ids[0])

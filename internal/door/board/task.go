@@ -43,6 +43,14 @@ type entry struct {
 	Comment   bool
 }
 
+// about is when it was, for the order: Notion has the time of a comment to the minute.
+func (e entry) about() time.Time {
+	if e.Comment {
+		return e.At.Add(time.Minute - time.Millisecond)
+	}
+	return e.At.Time
+}
+
 // maxActivity limits the entries of a task's activity.
 const maxActivity = 100
 
@@ -104,7 +112,7 @@ func (b *Board) task(ctx context.Context, id string, q url.Values) (view, error)
 		}
 		d.Activity = append(d.Activity, entry{At: c.At, Who: cmp.Or(c.By, "Somebody"), Text: c.Text, Comment: true})
 	}
-	slices.SortStableFunc(d.Activity, func(a, b entry) int { return a.At.Compare(b.At.Time) })
+	slices.SortStableFunc(d.Activity, func(a, b entry) int { return a.about().Compare(b.about()) })
 	d.Earlier = max(0, len(d.Activity)-maxActivity)
 	d.Activity = d.Activity[d.Earlier:]
 	v.Body, v.Every = d, time.Second
@@ -115,7 +123,11 @@ func (b *Board) task(ctx context.Context, id string, q url.Values) (view, error)
 func entriesOf(story []api.Step) (all []entry) {
 	for _, s := range story {
 		who := text(s.Who, 80)
-		all = append(all, entry{At: s.At, Who: who, What: strings.TrimPrefix(text(s.What, maxLine), who+" "), Text: text(s.Why, 2*maxLine)})
+		what, did := strings.CutPrefix(text(s.What, maxLine), who+" ")
+		if !did {
+			who = "" // the sentence says who
+		}
+		all = append(all, entry{At: s.At, Who: who, What: what, Text: text(s.Why, 2*maxLine)})
 	}
 	return all
 }
@@ -126,7 +138,7 @@ func doneOf(verb string) string {
 	case "add":
 		return "The task was made."
 	case "pause":
-		return "Paused: nothing new is granted."
+		return "Paused."
 	case "resume":
 		return "Resumed."
 	}

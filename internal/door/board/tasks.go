@@ -347,7 +347,7 @@ func (b *Board) tasks(_ context.Context, q url.Values) (view, error) {
 		}
 		l.Front, l.Tab = c.Key == front, f.to("/tasks", "col", c.Key)
 		if open := slices.Contains(q["open"], c.Key); c.Over {
-			l.Folded, l.Fold = !open, f.to("/tasks", "open", map[bool]string{false: c.Key}[open])
+			l.Folded, l.Fold = !open && !f.Any(), f.to("/tasks", "open", map[bool]string{false: c.Key}[open])
 		}
 		body.Lanes = append(body.Lanes, l)
 	}

@@ -145,7 +145,7 @@ func (c Chart) times(steps int, x func(float64) float64) []Tick {
 		time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour,
 		6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 48 * time.Hour, 7 * 24 * time.Hour,
 	} {
-		if whole/d <= wantTimes+1 {
+		if d%min(c.Step, 24*time.Hour) == 0 && whole/d <= wantTimes+1 {
 			every = d
 			break
 		}
@@ -157,7 +157,11 @@ func (c Chart) times(steps int, x func(float64) float64) []Tick {
 	since := time.Duration((c.From.Unix()+int64(zone))%int64(max(every, time.Second)/time.Second)) * time.Second
 	var out []Tick
 	for at := (every - since) % every; at < whole; at += every {
-		out = append(out, Tick{X: round(x(float64(at) / float64(c.Step))), Label: c.From.Add(at).Format(layout(every))})
+		moment, how := c.From.Add(at), layout(every)
+		if whole > 24*time.Hour && moment.Hour()+moment.Minute() == 0 {
+			how = layout(24 * time.Hour)
+		}
+		out = append(out, Tick{X: round(x(float64(at) / float64(c.Step))), Label: moment.Format(how)})
 	}
 	return out
 }

@@ -7,6 +7,7 @@ const wide = matchMedia('(min-width: 62rem)');
 let turn = 0; // what was gone to last is what is shown
 let under = 0; // the turn that is under way; 0 for none
 let at = 0; // when the page was read
+let answered = false; // the page, or what is beside the list, answers a form, and has no address of its own
 
 // read answers with the document at an address, or that answers a form.
 function read(url, form) {
@@ -38,7 +39,7 @@ function localize(root) {
 function written(form) {
   if (form.dataset.refused !== undefined) return true;
   return [...form.elements].some((e) => {
-    if (e.type === 'hidden' || e.disabled) return false;
+    if (e.type === 'hidden' || e.tagName === 'BUTTON' || e.disabled) return false;
     if (e.tagName === 'SELECT') return [...e.options].some((o) => o.selected !== o.defaultSelected) && e.selectedIndex > 0;
     if (e.type === 'checkbox') return e.checked !== e.defaultChecked;
     return e.value !== e.defaultValue;
@@ -56,6 +57,7 @@ function change(page, again) {
     callbacks: {
       beforeNodeMorphed(old, fresh) {
         if (old.nodeType !== Node.ELEMENT_NODE) return true;
+        if (again && answered && old.id === 'pane') return false;
         if (old.matches('form[method=post]') && old.getAttribute('action') === fresh.getAttribute?.('action') && (written(old) || again && old.matches('.question'))) {
           const news = fresh.querySelector('.meanwhile');
           if (news && old.dataset.refused === undefined) {
@@ -68,7 +70,7 @@ function change(page, again) {
         // Whoever types goes on meanwhile.
         return !(old === document.activeElement && old.matches('input, textarea, select') && (again || old.form?.method === 'get'));
       },
-      beforeNodeRemoved: (node) => !(again && node.nodeType === Node.ELEMENT_NODE && holds(node)),
+      beforeNodeRemoved: (node) => !(again && node.nodeType === Node.ELEMENT_NODE && (holds(node) || answered && node.id === 'pane')),
       beforeAttributeUpdated(name, node) {
         if (name === 'open' && node.matches('details, dialog')) return false;
         return !(name === 'hidden' && node.id === 'away');
@@ -80,7 +82,7 @@ function change(page, again) {
 
 // refresh reads the address again. An open form is told what has changed since it was opened.
 async function refresh() {
-  if (document.hidden || under) return;
+  if (document.hidden || under || answered && !document.getElementById('pane')) return;
   const mine = turn, url = new URL(location.href);
   const seen = document.querySelector('form.question input[name=seen]')?.value;
   if (seen) url.searchParams.set('was', seen);
@@ -102,10 +104,10 @@ async function go(url, { form, sender, replace } = {}) {
     under = 0;
     const undone = form && answer.status === 409;
     if (form && !undone) { sender.reset(); delete sender.dataset.refused; }
-    if (!undone) {
-      if (answer.status === 401) { location.assign(answer.url); return; }
-      history[replace ? 'replaceState' : 'pushState'](null, '', answer.url);
-    } else delete sender.dataset.refused, sender.remove();
+    if (answer.status === 401) { location.assign(answer.url); return; }
+    answered = Boolean(form) && answer.url.pathname === url.pathname;
+    if (undone) sender.remove();
+    if (!answered) history[replace ? 'replaceState' : 'pushState'](null, '', answer.url);
     const before = document.getElementById('pane');
     change(answer.page, false);
     at = Date.now();
@@ -114,7 +116,10 @@ async function go(url, { form, sender, replace } = {}) {
       pane.scrollTop = 0;
       (pane.querySelector('form.question :is(textarea, input:not([type=hidden]), select)') || pane.querySelector('h1'))?.focus({ preventScroll: true });
     } else if (before) (document.querySelector(`main a[href="${CSS.escape(opened)}"]`) || document.getElementById('main')).focus({ preventScroll: true });
-    else if (!replace) scrollTo(0, 0);
+    else if (!replace) {
+      scrollTo(0, 0);
+      document.querySelector('main .sheet form :is(textarea, input:not([type=hidden]), select)')?.focus();
+    }
     if (pane && !before) opened = opener || '';
   } catch {
     if (mine !== turn) return;
@@ -145,6 +150,7 @@ document.addEventListener('click', (e) => {
   if (to.origin !== location.origin || to.pathname.endsWith('.csv') || to.pathname.startsWith('/enter')) return;
   if (to.hash && to.pathname + to.search === location.pathname + location.search) return;
   e.preventDefault();
+  if ([...document.querySelectorAll('form.question')].some(written) && !confirm('Drop what you have typed?')) return;
   const close = link.dataset.close !== undefined && alone();
   go(close ? new URL(close.href) : beside(to));
 });
@@ -169,6 +175,7 @@ document.addEventListener('change', (e) => {
   if (e.target.dataset.auto !== undefined) e.target.form.requestSubmit();
   selected();
 });
+document.addEventListener('reset', () => setTimeout(selected));
 let soon = 0;
 document.addEventListener('input', (e) => {
   if (e.target.type !== 'search') return;
