@@ -87,7 +87,7 @@ func (b *Board) showList(w http.ResponseWriter, r *http.Request, status int, at 
 		b.refuse(w, r, v, err)
 		return
 	}
-	p := page{view: v, Beside: without(at, "task", "do", "at", "done", "to", "after"), Selected: task.ID(q.Get("task"))}
+	p := page{view: v, Beside: without(at, passing...), Selected: task.ID(q.Get("task"))}
 	if beside == nil && (q.Get("task") != "" || q.Get("do") != "") {
 		one, err := b.beside(r.Context(), q)
 		if _, ours := errors.AsType[*missing](err); err != nil && !ours && gone(r) {
@@ -99,6 +99,9 @@ func (b *Board) showList(w http.ResponseWriter, r *http.Request, status int, at 
 	}
 	b.show(w, status, p, beside)
 }
+
+// passing are the parameters of what is beside a list, which nothing else leads on with.
+var passing = []string{"task", "do", "at", "done", "to", "after", "was"}
 
 // without returns an address without some of its parameters.
 func without(at *url.URL, names ...string) string {
@@ -484,8 +487,9 @@ func (b *Board) admitted(next http.Handler) http.Handler {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// maxForm limits a form's bytes. It is more than any form of the board sends.
-const maxForm = 64 << 10
+// maxForm limits a form's bytes. It is more than any form of the board sends: the largest says of
+// maxBulk tasks how they were, in any script.
+const maxForm = 1 << 20
 
 // checked checks the host and the origin of a request before anything else.
 func (b *Board) checked(next http.Handler) http.Handler {
@@ -568,7 +572,7 @@ func (b *Board) back(r *http.Request) *url.URL {
 	if err != nil || at.Host != "" || at.Scheme != "" || b.lists[at.Path] == nil {
 		return nil
 	}
-	return at
+	return &url.URL{Path: at.Path, RawQuery: at.RawQuery}
 }
 
 // again answers with a form that was not done: where it was.

@@ -430,6 +430,65 @@ func TestBulk(t *testing.T) {
 	}
 }
 
+// TestNothingIsOutOfReach counts on the first page, and in groups, only what its links lead to, and
+// has of one task's form nothing in what else the page leads to.
+func TestNothingIsOutOfReach(t *testing.T) {
+	t.Parallel()
+	w, m := newCrowd(t, 140, 0)
+	long := strings.Repeat("針", 290)
+	for i := range 60 {
+		w.act(i, claim.KindReview, func(t *api.Task) { t.Status, t.Title = task.Review, fmt.Sprint("Review ", i) })
+		w.act(60+i, claim.KindFailed, func(t *api.Task) {
+			t.Status, t.Title, t.Note = task.Failed, fmt.Sprint(long, i), "Failed: "+long+" — Sandman, 2026-01-02 03:04 UTC"
+		})
+	}
+	for i := 120; i < 125; i++ {
+		w.act(i, claim.KindFailed, func(t *api.Task) { t.Status, t.Note = task.Failed, "" })
+	}
+	v := m.visitor()
+	read := func(path string) string {
+		resp, page := v.ask("GET", path)
+		testkit.Check(t, resp.StatusCode == 200, "%s is answered %s", path, resp.Status)
+		return page
+	}
+	// link returns the first address that is named so on a page.
+	link := func(page, name string) string {
+		at := regexp.MustCompile(`href="([^"]+)"[^>]*>` + name).FindStringSubmatch(page)
+		testkit.Require(t, at != nil, "nothing leads to %q in %s", name, page)
+		return html.UnescapeString(at[1])
+	}
+	var page string
+	m.until("60 reviews and 65 failures", func() bool {
+		page = read("/")
+		return strings.Contains(page, "60 reviews and 65 tasks given up wait for you")
+	})
+	testkit.Check(t, strings.Count(read(link(page, "20 more")), "/approve") == 60, "the rest of the reviews are nowhere")
+	testkit.Check(t, strings.Count(read(link(page, "25 more")), "/reopen") == 65, "the rest of the failures are nowhere")
+	testkit.Check(t, !strings.Contains(page, "Reopen 5 of "), "who failed is not known, and has a button")
+	bulk := read(link(page, "Reopen 50 of Sandman"))
+	form := url.Values{}
+	for _, field := range hidden.FindAllStringSubmatch(bulk, -1) {
+		form.Add(field[1], html.UnescapeString(field[2]))
+	}
+	testkit.Require(t, len(form["task"]) == 50, "the form has %d tasks", len(form["task"]))
+	slices.Reverse(form["seen"]) // so nothing is done
+	r := testkit.Got(http.NewRequestWithContext(t.Context(), "POST", v.server.URL+"/bulk", strings.NewReader(form.Encode())))(t)
+	r.Header.Set("Origin", v.server.URL)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.AddCookie(v.cookie)
+	resp := testkit.Got(http.DefaultTransport.RoundTrip(r))(t)
+	resp.Body.Close()
+	testkit.Check(t, resp.StatusCode == 200, "a form with long titles is answered %s", resp.Status)
+
+	groups := read("/tasks?group=priority")
+	testkit.Check(t, strings.Count(read(link(groups[strings.Index(groups, `id="p-REVIEW-high"`):], "2 more")), `class="card"`) == 2, "the rest of a group is nowhere")
+
+	one := "2f835e81-2bbb-81b6-9700-000000000130"
+	held := read("/tasks?q=Fix&task=" + one + "&do=block&was=" + url.QueryEscape(`{"title":"Before"}`))
+	testkit.Check(t, strings.Contains(held, "You saw"), "the form does not say what has changed: %s", held)
+	testkit.Check(t, !strings.Contains(held, "was="), "the page leads on with what one form showed: %s", held)
+}
+
 // TestSize looks at a page of 300 tasks: what it weighs, what its header has, and how it is on a phone.
 func TestSize(t *testing.T) {
 	needsBrowser(t)

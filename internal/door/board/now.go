@@ -27,7 +27,7 @@ type overview struct {
 	Asked     beginning[decision] // the oldest first
 	Questions int                 // how many of them are questions
 	Failed    beginning[decision]
-	Givers    []giver // the agents that gave up more than one of those
+	Givers    []giver // the agents that gave up more than one of those, with as many as a form takes
 	Work      beginning[card]
 	Next      beginning[card] // what an agent gets that asks
 	Stuck     []card          // what can never become ready
@@ -64,6 +64,9 @@ type giver struct {
 	Tasks []task.ID
 }
 
+// All reports whether these are all that it gave up.
+func (g giver) All() bool { return len(g.Tasks) < maxBulk }
+
 // Reopen is the address of the form that opens all of them.
 func (g giver) Reopen() string { return bulkOf("reopen", g.Tasks) }
 
@@ -73,13 +76,13 @@ type trouble struct{ Text, Do, URL string }
 // now shows what waits for people, and what agents do.
 func (b *Board) now(_ context.Context, q url.Values) (view, error) {
 	g := b.state.current()
-	o := b.overviewOf(g)
+	o := b.overviewOf(g, q.Get("all"))
 	o.Said = doneOf(q.Get("done"))
 	return view{Name: "now", Title: "Now", Template: "now.html", Body: o}, nil
 }
 
-// overviewOf sorts what the first page has to show.
-func (b *Board) overviewOf(g glance) overview {
+// overviewOf sorts what the first page has to show. The section that is named whole is not cut.
+func (b *Board) overviewOf(g glance, whole string) overview {
 	var o overview
 	var asked, failed []decision
 	var work, next, done, persons []card
@@ -118,15 +121,26 @@ func (b *Board) overviewOf(g glance) overview {
 	slices.SortStableFunc(work, func(a, b card) int { return cmp.Compare(a.Until, b.Until) })
 	slices.SortStableFunc(done, func(a, b card) int { return cmp.Compare(b.Since, a.Since) })
 	for _, d := range failed {
+		if d.By == "" {
+			continue
+		}
 		i := slices.IndexFunc(o.Givers, func(g giver) bool { return g.Agent == d.By })
 		if i < 0 {
 			i, o.Givers = len(o.Givers), append(o.Givers, giver{Agent: d.By})
 		}
-		o.Givers[i].Tasks = append(o.Givers[i].Tasks, d.ID)
+		if len(o.Givers[i].Tasks) < maxBulk {
+			o.Givers[i].Tasks = append(o.Givers[i].Tasks, d.ID)
+		}
 	}
 	o.Givers = slices.DeleteFunc(o.Givers, func(g giver) bool { return len(g.Tasks) < 2 })
-	o.Asked, o.Failed, o.Work, o.Next = first(asked, nowTasks), first(failed, nowTasks), first(work, nowTasks), first(next, nowNext)
-	o.Done, o.People = first(done, nowDone), first(persons, nowTasks)
+	most := func(section string, n int) int {
+		if section == whole {
+			return len(g.Cards)
+		}
+		return n
+	}
+	o.Asked, o.Failed, o.Work = first(asked, most("asked", nowTasks)), first(failed, most("failed", nowTasks)), first(work, most("work", nowTasks))
+	o.Next, o.Done, o.People = first(next, most("next", nowNext)), first(done, most("done", nowDone)), first(persons, most("people", nowTasks))
 	o.Troubles = troubles(g, o)
 	return o
 }

@@ -93,7 +93,7 @@ func (f taskFilter) group(c card) string {
 func (f taskFilter) to(path string, pairs ...string) string {
 	q := make(url.Values)
 	for name, values := range f.at {
-		if !slices.Contains([]string{"task", "do", "at", "done", "from", "status"}, name) && values[0] != "" {
+		if !slices.Contains(passing, name) && name != "from" && name != "status" && values[0] != "" {
 			q[name] = values
 		}
 	}
@@ -151,7 +151,7 @@ func (f taskFilter) Switch() choice {
 // Kept are the parameters that a form keeps, beside its own.
 func (f taskFilter) Kept(own ...string) (all []want) {
 	for name, values := range f.at {
-		if slices.Contains(own, name) || slices.Contains([]string{"task", "do", "at", "done"}, name) {
+		if slices.Contains(own, name) || slices.Contains(passing, name) {
 			continue
 		}
 		for _, value := range values {
@@ -261,12 +261,18 @@ func (g glance) agentNames() map[string]bool {
 	return names
 }
 
-// own returns the cards of a column, or of a part of it, that f selects, in the daemon's order: but
+// own returns the cards of a column, or of a part or a group of it, that f selects, in the daemon's order: but
 // of those that are held, that whose lease ends first comes first.
 func (g glance) own(key, part string, f taskFilter) (own []card) {
 	agents := g.agentNames()
+	of := func(c card) string {
+		if f.Group != "" {
+			return f.group(c)
+		}
+		return partOf(c, agents)
+	}
 	for _, c := range g.Cards {
-		if c.Column == key && f.selects(c) && (part == "" || partOf(c, agents) == part) {
+		if c.Column == key && f.selects(c) && (part == "" || of(c) == part) {
 			own = append(own, c)
 		}
 	}
@@ -284,10 +290,8 @@ func (g glance) laneOf(col column, f taskFilter) lane {
 	}
 	cut := func(name, part string, own []card, most int) {
 		one := group{Name: name, Cards: own[:min(most, len(own))], Count: len(own)}
-		if one.Others() > 0 && f.Group == "" {
+		if one.Others() > 0 {
 			one.More = f.to("/list", "status", col.Key, "part", part, "from", strconv.Itoa(most))
-		} else if one.Others() > 0 {
-			one.More = f.with(f.Group, name)
 		}
 		l.Count += len(own)
 		l.Groups = append(l.Groups, one)
@@ -303,7 +307,7 @@ func (g glance) laneOf(col column, f taskFilter) lane {
 			of[name] = append(of[name], c)
 		}
 		for _, name := range order {
-			cut(name, "", of[name], partCards)
+			cut(name, name, of[name], partCards)
 		}
 	case col.Status == task.Open:
 		for i, p := range openParts {
