@@ -402,7 +402,7 @@ func (b *Board) sweep(w http.ResponseWriter, r *http.Request) {
 			b.follower.invalidate(s.Task)
 			swept = append(swept, card{ID: s.Task, Title: cmp.Or(text(s.Title, maxTitle), "Untitled"), Agent: text(s.Agent, 80)})
 		}
-		v := view{Name: "health", Title: "Sweep", Template: "swept.html", Body: swept}
+		v := view{Name: "health", Title: "Sweep", Template: "swept.html", Body: swept, Every: answered}
 		if at := b.back(r); at != nil {
 			b.showList(w, r, http.StatusOK, at, &v)
 			return
@@ -566,6 +566,7 @@ func (b *Board) bulkPage(w http.ResponseWriter, r *http.Request) {
 		case err != nil:
 			q.Task = card{Title: text(id, 80)}
 			q.Problem = text(err.Error(), 2*maxLine)
+		case form.Did && b.did(q.Key):
 		case !b.possible(q.Task, form.action):
 			q.Problem = refusal(t, q)
 		case !form.Did:
@@ -574,9 +575,15 @@ func (b *Board) bulkPage(w http.ResponseWriter, r *http.Request) {
 		default:
 			if err := b.do(r.Context(), t, &q); err != nil {
 				q.Problem = text(err.Error(), 2*maxLine)
+			} else {
+				b.finished.add(q.Key, "")
 			}
 		}
 		form.Tasks = append(form.Tasks, q)
 	}
-	b.answer(w, r, http.StatusOK, view{Name: "tasks", Title: form.Name, Template: "bulk.html", Body: form}, nil)
+	v := view{Name: "tasks", Title: form.Name, Template: "bulk.html", Body: form}
+	if form.Did {
+		v.Every = answered
+	}
+	b.answer(w, r, http.StatusOK, v, nil)
 }

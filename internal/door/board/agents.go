@@ -70,7 +70,9 @@ func (b *Board) health(ctx context.Context, q url.Values) (view, error) {
 		return v, err
 	}
 	how := condition{Status: status, Said: doneOf(q.Get("done"))}
-	for _, t := range troubles(b.state.current(), overview{}) {
+	g := b.state.current()
+	g.Health.Trouble = "" // its error follows
+	for _, t := range troubles(g, overview{}) {
 		how.Bad = append(how.Bad, trouble{Text: t.Text})
 	}
 	for _, why := range append([]string{status.Notion.LastError, status.Outbox.LastError, status.Policy.Stranger}, status.Warnings...) {

@@ -37,6 +37,9 @@ type view struct {
 	Every time.Duration
 }
 
+// answered is the Every of what answers a form: its address shows something else.
+const answered = 24 * time.Hour
+
 // writer returns what an address shows that has such parameters.
 type writer func(context.Context, url.Values) (view, error)
 
@@ -134,7 +137,7 @@ func (b *Board) show(w http.ResponseWriter, status int, p page, beside *view) {
 	}
 	var err error
 	if p.Main, err = write(p.view, ""); err == nil && beside != nil {
-		p.Title = beside.Title
+		p.Title, p.Every = beside.Title, max(p.Every, beside.Every)
 		p.Pane, err = write(*beside, p.Beside)
 	}
 	if err != nil {

@@ -266,6 +266,18 @@ type visitor struct {
 func (v *visitor) ask(method, path string, header ...string) (*http.Response, string) {
 	v.t.Helper()
 	r := testkit.Got(http.NewRequestWithContext(v.t.Context(), method, v.server.URL+path, nil))(v.t)
+	return v.send(r, header...)
+}
+
+// post sends a form.
+func (v *visitor) post(path string, form url.Values) (*http.Response, string) {
+	v.t.Helper()
+	r := testkit.Got(http.NewRequestWithContext(v.t.Context(), "POST", v.server.URL+path, strings.NewReader(form.Encode())))(v.t)
+	return v.send(r, "Origin: "+v.server.URL, "Content-Type: application/x-www-form-urlencoded")
+}
+
+func (v *visitor) send(r *http.Request, header ...string) (*http.Response, string) {
+	v.t.Helper()
 	for _, h := range header {
 		name, value, _ := strings.Cut(h, ": ")
 		if name == "Host" {
