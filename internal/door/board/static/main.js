@@ -6,6 +6,7 @@ const { Idiomorph } = window;
 const wide = matchMedia('(min-width: 62rem)');
 let turn = 0; // what was gone to last is what is shown
 let under = 0; // the turn that is under way; 0 for none
+let busy = false; // the address is read again
 let at = 0; // when the page was read
 let answered = false; // the page, or what is beside the list, answers a form, and has no address of its own
 
@@ -68,7 +69,7 @@ function change(page, again) {
         }
         if (old.matches('.card input') && old.value === fresh.value) return false; // selected or not
         // Whoever types goes on meanwhile.
-        return !(old === document.activeElement && old.matches('input, textarea, select') && (again || old.form?.method === 'get'));
+        return !(old === document.activeElement && old.matches('input, textarea, select') && (again || old.type === 'search'));
       },
       beforeNodeRemoved: (node) => !(again && node.nodeType === Node.ELEMENT_NODE && (holds(node) || answered && node.id === 'pane')),
       beforeAttributeUpdated(name, node) {
@@ -82,7 +83,9 @@ function change(page, again) {
 
 // refresh reads the address again. An open form is told what has changed since it was opened.
 async function refresh() {
-  if (document.hidden || under || answered && !document.getElementById('pane')) return;
+  if (document.hidden || answered && !document.getElementById('pane')) return;
+  if (under || busy) { due(); return; }
+  busy = true;
   const mine = turn, url = new URL(location.href);
   const seen = document.querySelector('form.question input[name=seen]')?.value;
   if (seen) url.searchParams.set('was', seen);
@@ -91,20 +94,34 @@ async function refresh() {
     const { page, status } = await read(url);
     if (mine !== turn) return;
     if (status === 401) { location.reload(); return; }
-    change(page, true);
-  } catch { /* the line above the page says that nothing answers */ }
+    if (page.getElementById('main')) change(page, true);
+  } catch { /* the line above the page says that nothing answers */ } finally { busy = false; }
+}
+
+// refused says in a form why it was not done.
+function refused(form, page) {
+  const why = page.querySelector('.sheet [role=alert], .notice h1 + p');
+  if (!why) return;
+  form.querySelector('[role=alert]')?.remove();
+  why.className ||= 'problem';
+  why.setAttribute('role', 'alert');
+  form.dataset.refused = '';
+  form.prepend(why);
 }
 
 // go shows another address, or what answers a form.
 async function go(url, { form, sender, replace } = {}) {
   const mine = under = ++turn, opener = document.activeElement?.closest?.('a')?.getAttribute('href');
+  clearTimeout(later);
+  later = 0;
   try {
-    const answer = await read(url, form);
-    if (mine !== turn) return;
-    under = 0;
-    const undone = form && answer.status === 409;
+    const answer = await read(url, form), undone = form && answer.status >= 400;
+    for (const b of sender?.querySelectorAll('button') ?? []) b.disabled = false;
     if (form && !undone) { sender.reset(); delete sender.dataset.refused; }
-    if (answer.status === 401) { location.assign(answer.url); return; }
+    if (mine === turn) under = 0;
+    if (undone && (mine !== turn || answer.status !== 409)) refused(sender, answer.page);
+    if (mine !== turn || undone && answer.status !== 409) return;
+    if (!answer.page.getElementById('main')) { location.assign(answer.url); return; }
     answered = Boolean(form) && answer.url.pathname === url.pathname;
     if (undone) sender.remove();
     if (!answered) history[replace ? 'replaceState' : 'pushState'](null, '', answer.url);
@@ -112,7 +129,8 @@ async function go(url, { form, sender, replace } = {}) {
     change(answer.page, false);
     at = Date.now();
     const pane = document.getElementById('pane');
-    if (pane) {
+    if (document.activeElement?.closest('main form[method=get]')) ; // somebody goes on typing a filter
+    else if (pane) {
       pane.scrollTop = 0;
       (pane.querySelector('form.question :is(textarea, input:not([type=hidden]), select)') || pane.querySelector('h1'))?.focus({ preventScroll: true });
     } else if (before) (document.querySelector(`main a[href="${CSS.escape(opened)}"]`) || document.getElementById('main')).focus({ preventScroll: true });
@@ -122,9 +140,9 @@ async function go(url, { form, sender, replace } = {}) {
     }
     if (pane && !before) opened = opener || '';
   } catch {
+    for (const b of sender?.querySelectorAll('button') ?? []) b.disabled = false;
     if (mine !== turn) return;
     under = 0;
-    for (const b of sender?.querySelectorAll('button') ?? []) b.disabled = false;
     document.getElementById('away').hidden = false;
   }
 }
@@ -239,8 +257,8 @@ document.addEventListener('keydown', (e) => {
   else if (can && id && e.key === 'c' && document.getElementById('comment')) { e.preventDefault(); document.getElementById('comment').focus(); }
   else if (can && id && 'cab'.includes(e.key)) {
     e.preventDefault();
-    const status = document.querySelector(`#c-${CSS.escape(id)}`)?.closest('.column')?.dataset.status || (document.querySelector('[data-primary][href$="/approve"]') ? 'REVIEW' : '');
-    go(beside(new URL(`/tasks/${id}/${{ c: 'comment', a: status === 'REVIEW' ? 'approve' : 'answer', b: 'block' }[e.key]}`, location.href)));
+    const review = document.querySelector(`a[href="/tasks/${id}/approve"]`);
+    go(beside(new URL(`/tasks/${id}/${{ c: 'comment', a: review ? 'approve' : 'answer', b: 'block' }[e.key]}`, location.href)));
   }
 });
 
@@ -290,7 +308,7 @@ function lost() {
 }
 function due() {
   if (later) return;
-  later = setTimeout(() => { later = 0; refresh(); }, Math.max(0, at + Math.max(500, Number(document.body.dataset.every)) - Date.now()));
+  later = setTimeout(() => { later = 0; refresh(); }, Math.max(100, at + Math.max(500, Number(document.body.dataset.every)) - Date.now()));
 }
 function connect() {
   if (source || document.hidden) return;
