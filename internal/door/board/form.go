@@ -111,9 +111,6 @@ func (f *finished) of(key string) (to string, done bool) {
 	return to, done
 }
 
-// did reports whether the form with a key was done.
-func (b *Board) did(key string) bool { _, did := b.finished.of(key); return did }
-
 func (f *finished) add(key, to string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
