@@ -509,6 +509,9 @@ func (b *Board) add(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		b.Log.Warn("an action on the board was refused", "action", "add", claim.AttrTitle, claim.Brief(d.Title), claim.AttrBy, b.User, claim.AttrError, err)
+		if _, refused := errors.AsType[*api.Problem](err); refused {
+			d.Key = "" // else it may have been made: the same key makes it once
+		}
 		d.Problem = text(err.Error(), 2*maxLine)
 		b.again(w, r, "", b.draft(r.Context(), d), nil)
 		return

@@ -652,6 +652,12 @@ func TestNewTask(t *testing.T) {
 		return drawn.MatchString(page) && !strings.Contains(page, "Waits for this")
 	}))
 	m.until("what waits for it is listed", shows(first, regexp.MustCompile(`(?s)Waits for this</h3>.*Iron the shirt`).MatchString))
+	// A form that was changed after it was done is refused once: it has another key then.
+	used := form.Get("key")
+	form.Set("title", "Iron the trousers")
+	again := v.gets("/new", form, 409, "the idempotency key was used")
+	testkit.Check(t, again.Get("key") != "" && again.Get("key") != used, "the form keeps the key %s", used)
+	form.Set("title", "Iron the shirt")
 	form.Set("needs", "TASK-77")
 	form.Del("key")
 	v.gets("/new", form, 409, "TASK-77", `value="Iron the shirt"`)
