@@ -8,6 +8,7 @@ let turn = 0; // what was gone to last is what is shown
 let under = 0; // the turn that is under way; 0 for none
 let busy = false; // the address is read again
 let at = 0; // when the page was read
+let went = Date.now(); // when it was gone to
 let answered = false; // the page, or what is beside the list, answers a form, and has no address of its own
 
 // read answers with the document at an address, or that answers a form.
@@ -87,6 +88,10 @@ async function refresh() {
   if (under || busy) { due(); return; }
   busy = true;
   const mine = turn, url = new URL(location.href);
+  if (url.searchParams.has('done') && Date.now() - went > 8000) { // it was read
+    url.searchParams.delete('done');
+    history.replaceState(null, '', url);
+  }
   const seen = document.querySelector('form.question input[name=seen]')?.value;
   if (seen) url.searchParams.set('was', seen);
   at = Date.now();
@@ -127,7 +132,7 @@ async function go(url, { form, sender, replace } = {}) {
     if (!answered) history[replace ? 'replaceState' : 'pushState'](null, '', answer.url);
     const before = document.getElementById('pane');
     change(answer.page, false);
-    at = Date.now();
+    at = went = Date.now();
     const pane = document.getElementById('pane');
     if (document.activeElement?.closest('main form[method=get]')) ; // somebody goes on typing a filter
     else if (pane) {
@@ -168,7 +173,7 @@ document.addEventListener('click', (e) => {
   if (to.origin !== location.origin || to.pathname.endsWith('.csv') || to.pathname.startsWith('/enter')) return;
   if (to.hash && to.pathname + to.search === location.pathname + location.search) return;
   e.preventDefault();
-  if ([...document.querySelectorAll('form.question')].some(written) && !confirm('Drop what you have typed?')) return;
+  if ([...document.querySelectorAll('#pane form[method=post], form.question')].some(written) && !confirm('Drop what you have typed?')) return;
   const close = link.dataset.close !== undefined && alone();
   go(close ? new URL(close.href) : beside(to));
 });
