@@ -12,6 +12,7 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/api/client"
+	"dibs/internal/notion"
 	"dibs/internal/outbox/notify"
 	"dibs/internal/setup/doctor"
 
@@ -25,8 +26,9 @@ func (a *app) doctorCommand() *cobra.Command {
 		Short: "Look for what keeps dibs from working, and say what to do",
 		Long: "Look at the token, the databases and their properties, this machine's clock, the state directory,\n" +
 			"the daemon and its socket, and say for each what to do. It needs no daemon and changes nothing.\n" +
-			"With --probe it also measures Notion on a scratch row of the tasks database, which is CANCELLED\n" +
-			"and goes to the trash, and says whether claim.write_window and claim.settle fit, and which would.\n" +
+			"With --probe it also measures Notion on two scratch rows of the tasks database, which are CANCELLED\n" +
+			"and go to the trash. It says whether claim.write_window and claim.settle fit, and which would, and\n" +
+			"ends with a text about Notion that can be posted: it names nobody, and nothing of the workspace.\n" +
 			"Of a daemon at a URL it looks at the way there, the certificate, the access token and the clock.\n" +
 			"Exit code 0: no errors; 1: errors; 6: Notion cannot be reached, or asks to be left alone.",
 		Example: "  dibs doctor --probe",
@@ -42,7 +44,7 @@ type doctorOptions struct {
 }
 
 func (o *doctorOptions) add(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&o.probe, "probe", false, "measure Notion on a scratch row")
+	cmd.Flags().BoolVar(&o.probe, "probe", false, "measure Notion on scratch rows")
 	cmd.Flags().StringVar(&o.stateDir, "state-dir", "", "the `directory` of what the daemon must not forget (or DIBS_STATE_DIR)")
 }
 
@@ -62,7 +64,17 @@ func (a *app) runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	if ctx := cmd.Context(); ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := a.print(diagnosis{report.Findings, report.Proposal}, func(w io.Writer) { showCount(w, report.Findings) }); err != nil {
+	shown := diagnosis{Findings: report.Findings, Proposal: report.Proposal}
+	if report.Measured != nil {
+		shown.Probe = &probed{report.Measured.Facts}
+	}
+	if err := a.print(shown, func(w io.Writer) {
+		showCount(w, report.Findings)
+		if report.Measured != nil {
+			row(w)
+			io.WriteString(w, report.Measured.Post(thisBuild().Version))
+		}
+	}); err != nil {
 		return err
 	}
 	switch {
@@ -77,7 +89,12 @@ func (a *app) runDoctor(cmd *cobra.Command, o doctorOptions) error {
 // diagnosis is the output of `doctor --json`.
 type diagnosis struct {
 	Findings []doctor.Finding `json:"findings"`
+	Probe    *probed          `json:"probe,omitempty"`
 	Proposal *doctor.Proposal `json:"proposal,omitempty"`
+}
+
+type probed struct {
+	Facts []notion.Fact `json:"facts"`
 }
 
 // examine runs the doctor, if the configuration can be read. It shows findings as they come: some

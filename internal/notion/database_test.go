@@ -74,7 +74,7 @@ func TestTasksOfADataSource(t *testing.T) {
 		must(w, tasks.Check(w.Context()))
 
 		// The scratch row of a probe is made there, too.
-		need(tasks.Probe(w.Context(), "probe", 1))(w)
+		need(tasks.Probe(w.Context(), "probe", 1, probeWindow))(w)
 		same(w, []string{"task"}, titles(w.rows(tasks, notion.Query{})), "after a probe")
 		for _, p := range w.emulator.Pages(w.databases.Tasks) {
 			if p.Title() == "probe, write 1 of 1" && !p.Trashed {

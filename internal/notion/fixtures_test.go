@@ -242,7 +242,7 @@ var scenes = []scene{
 		}
 		need(tasks.Write(s.Context(), s.only(), claimed("Sandman", taped)))(s)
 		same(s, "Sandman", need(tasks.Get(s.Context(), s.only()))(s).Task.ClaimedBy, "claimed by")
-		need(tasks.Probe(s.Context(), "Probe", 1))(s)
+		need(tasks.Probe(s.Context(), "Probe", 1, time.Second))(s)
 	}},
 	{name: "data_sources", emulated: true, set: (*stage).second, play: func(s *stage) {
 		s.client.Choose(task.ID(s.tasks), key, "")
@@ -312,7 +312,7 @@ var setupScenes = []scene{
 		same(s, []string{"critical", "high", "low"}, slices.Sorted(slices.Values(grown.Columns["level"].Options)), "options")
 	}},
 	{name: "probe", play: func(s *stage) {
-		measured, err := s.opened().Probe(s.Context(), "dibs probe, can be deleted", 2)
+		measured, err := s.opened().Probe(s.Context(), "dibs probe, can be deleted", 2, time.Second)
 		if err != nil || len(measured.Rounds) != 2 {
 			s.Errorf("Probe = %+v, %v; want two rounds", measured, err)
 		}

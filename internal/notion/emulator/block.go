@@ -210,9 +210,31 @@ func (c *call) appendChildren() (render, error) {
 	return func() map[string]any { return listBody("block", results, "") }, nil
 }
 
+// trashBlock moves a block to the trash. It is not among its parent's any more.
+func (c *call) trashBlock() (render, error) {
+	b, err := c.block(c.params["block_id"])
+	if err != nil {
+		return nil, err
+	}
+	if b.Trashed && !c.again || c.world.inTrash(c.world.pageOf(b)) {
+		return nil, trashed()
+	}
+	next := *b
+	next.Trashed, next.Edited, next.EditedBy = true, c.now, c.user
+	put(c.tx, c.world.Blocks, b.ID, &next)
+	of := cmp.Or(b.Parent.Page, b.Parent.Block)
+	left := slices.DeleteFunc(slices.Clone(c.world.Children[of]), func(id string) bool { return id == b.ID })
+	put(c.tx, c.world.Children, of, left)
+	c.edit(c.world.pageOf(b), func(*page) {})
+	return func() map[string]any { return c.encodeBlock(&next) }, nil
+}
+
 // position returns the index for new children: the end, unless the body says otherwise.
 func (c *call) position(id string) (int, error) {
 	children := c.world.Children[id]
+	if c.first {
+		return 0, nil
+	}
 	n := c.body.opt("after")
 	if p := c.body.opt("position"); p.present {
 		kind, err := p.get("type").oneOf("start", "end", "after_block")
@@ -270,12 +292,12 @@ func (c *call) encodeBlock(b *block) map[string]any {
 		"created_by":       partialUser(b.CreatedBy),
 		"last_edited_by":   partialUser(b.EditedBy),
 		"has_children":     len(c.world.Children[b.ID]) > 0,
-		"in_trash":         false,
+		"in_trash":         b.Trashed,
 		"type":             b.Type,
 		b.Type:             content,
 	}
 	if !c.version.trashOnly() {
-		m["archived"] = false
+		m["archived"] = b.Trashed
 	}
 	return m
 }

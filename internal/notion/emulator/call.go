@@ -19,8 +19,14 @@ type call struct {
 	query   url.Values
 	body    node
 	version version
-	// past is how old the data is that a query returns.
+	// past is how old the data is that a query or a page's read returns.
 	past time.Duration
+	// step is what dates are rounded up to; zero cuts them to the minute.
+	step time.Duration
+	// first puts appended blocks before the others, again lets what is in the trash be trashed.
+	first, again bool
+	// early renders the answer before the call is rolled back.
+	early bool
 	// created is the id of the object that the call made.
 	created string
 }

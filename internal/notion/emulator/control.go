@@ -1,7 +1,9 @@
 package emulator
 
 import (
+	"cmp"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -93,6 +95,21 @@ func (e *Emulator) faulty(f *injected, r *http.Request, c *call, route *route) *
 		return e.apply(c, route).dated(time.Now().Add(f.Off).UTC().Format(http.TimeFormat))
 	case NoDate:
 		return e.apply(c, route).dated()
+	case StuckDate:
+		a := e.apply(c, route)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		f.date = cmp.Or(f.date, a.header.Get("Date"))
+		return a.dated(f.date)
+	case RoundedDate:
+		c.step = f.Off
+		return e.apply(c, route)
+	case AppendedFirst:
+		c.first = true
+		return e.apply(c, route)
+	case TrashedAgain:
+		c.again = true
+		return e.apply(c, route)
 	case DropRequest:
 		return cut
 	case DropAnswer:
@@ -100,13 +117,26 @@ func (e *Emulator) faulty(f *injected, r *http.Request, c *call, route *route) *
 		return cut
 	case NotApplied:
 		return e.dryRun(c, route)
+	case LateWrite200, LostWrite:
+		c.early = true
+		a := e.dryRun(c, route)
+		if c.early = false; f.Kind == LateWrite200 {
+			e.applyLater(f.Late, c, route)
+		}
+		return a
+	case TakenBack:
+		return e.takenBack(f.Late, c, route)
+	case Unanswered:
+		e.applyLater(f.Late, c, route)
+		e.stall(f, r)
+		return cut
 	case LateWrite:
 		e.applyLater(f.Late, c, route)
 		return cut
 	case LateWrite503:
 		e.applyLater(f.Late, c, route)
 		return f.refusal()
-	case StaleQuery:
+	case StaleQuery, StaleRead:
 		c.past = f.Delay
 		return e.apply(c, route)
 	case SavedBut503:
@@ -142,6 +172,27 @@ func (e *Emulator) stall(f *injected, r *http.Request) bool {
 
 // applyLater carries out a call after its answer. Its result is only logged.
 func (e *Emulator) applyLater(after time.Duration, c *call, route *route) {
+	e.later(after, func() {
+		a := e.apply(c, route)
+		e.log.Info("late write", "path", route.pattern, "status", a.status)
+	})
+}
+
+// takenBack carries out a change of a page, and undoes it later.
+func (e *Emulator) takenBack(after time.Duration, c *call, route *route) *answer {
+	id := c.params["page_id"]
+	e.mu.Lock()
+	was := e.world.Pages[id]
+	e.mu.Unlock()
+	a := e.apply(c, route)
+	if was != nil {
+		e.later(after, func() { _ = e.change(id, func(p *page) { p.Values = maps.Clone(was.Values) }) })
+	}
+	return a
+}
+
+// later calls f after a time, unless the emulator is closed before.
+func (e *Emulator) later(after time.Duration, f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.isClosed {
@@ -154,8 +205,7 @@ func (e *Emulator) applyLater(after time.Duration, c *call, route *route) {
 		delete(e.late, t)
 		e.mu.Unlock()
 		if due {
-			a := e.apply(c, route)
-			e.log.Info("late write", "path", route.pattern, "status", a.status)
+			f()
 		}
 	})
 	e.late[t] = true

@@ -33,17 +33,24 @@ type moment struct {
 
 // parseMoment parses an ISO 8601 date or time. Without an offset it is in loc.
 func parseMoment(s string, loc *time.Location) (m moment, zoned, ok bool) {
+	m, zoned, ok = parseExact(s, loc)
+	m.Time = toMinute(m.Time)
+	return m, zoned, ok
+}
+
+// parseExact is parseMoment without the cut to the minute.
+func parseExact(s string, loc *time.Location) (m moment, zoned, ok bool) {
 	if t, err := time.ParseInLocation(dayLayout, s, time.UTC); err == nil {
 		return moment{t, true}, false, true
 	}
 	for _, layout := range zonedLayouts {
 		if t, err := time.Parse(layout, s); err == nil {
-			return moment{toMinute(t), false}, true, true
+			return moment{t, false}, true, true
 		}
 	}
 	for _, layout := range zonelessLayouts {
 		if t, err := time.ParseInLocation(layout, s, loc); err == nil {
-			return moment{toMinute(t), false}, false, true
+			return moment{t, false}, false, true
 		}
 	}
 	return moment{}, false, false
@@ -64,8 +71,13 @@ func (m moment) show() string {
 // stamp formats created_time and last_edited_time, which pages keep to the minute.
 func stamp(t time.Time) string { return toMinute(t.UTC()).Format(stampLayout) }
 
+// up rounds a time up to a multiple of step.
+func (m moment) up(step time.Duration) moment {
+	return moment{m.Add(step - 1).Truncate(step), m.day}
+}
+
 // decodeDate decodes {start, end, time_zone}; nil for null.
-func decodeDate(n node) (*date, error) {
+func (tx *tx) decodeDate(n node) (*date, error) {
 	if n.null() {
 		return nil, nil
 	}
@@ -89,6 +101,10 @@ func decodeDate(n node) (*date, error) {
 			return moment{}, err
 		}
 		m, zoned, ok := parseMoment(s, loc)
+		if ok && tx.step > 0 {
+			exact, _, _ := parseExact(s, loc)
+			m = exact.up(tx.step)
+		}
 		if !ok {
 			return moment{}, n.should("a valid ISO 8601 date string")
 		}

@@ -482,7 +482,12 @@ func (e *Emulator) runLocked(c *call, route *route, keep bool) (a *answer, chang
 	defer e.mu.Unlock()
 	c.tx = e.begin(botID)
 	c.oneSource = !c.version.hasSources()
+	c.tx.step = c.step
 	show, err := route.handle(c)
+	if err == nil && c.early {
+		body := show()
+		show = func() map[string]any { return body }
+	}
 	changed = e.end(c.tx, err == nil && keep)
 	if err != nil {
 		return errorAnswer(err), changed

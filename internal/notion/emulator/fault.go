@@ -22,7 +22,12 @@ const (
 	NotApplied       FaultKind = "NotApplied"       // 200 with the old values
 	LateWrite        FaultKind = "LateWrite"        // the connection is cut at once; applied after Fault.Late
 	LateWrite503     FaultKind = "LateWrite503"     // 503 service_unavailable at once; applied after Fault.Late
+	LateWrite200     FaultKind = "LateWrite200"     // 200 with the new values at once; applied after Fault.Late
+	LostWrite        FaultKind = "LostWrite"        // 200 with the new values, and no effect
+	TakenBack        FaultKind = "TakenBack"        // applied; a page has its old values again after Fault.Late
+	Unanswered       FaultKind = "Unanswered"       // never answered; applied after Fault.Late
 	StaleQuery       FaultKind = "StaleQuery"       // a query answers as of Fault.Delay ago
+	StaleRead        FaultKind = "StaleRead"        // a page is shown as of Fault.Delay ago
 	Conflict409      FaultKind = "Conflict409"      // 409 conflict_error
 	Conflict409Saved FaultKind = "Conflict409Saved" // applied; 409 conflict_error
 	RateLimited429   FaultKind = "RateLimited429"   // 429 with Fault.RetryAfter and Fault.Reason
@@ -37,6 +42,10 @@ const (
 	StopAfter        FaultKind = "StopAfter"        // applied; answered when the fault is removed
 	WrongDate        FaultKind = "WrongDate"        // applied; the Date of the answer is off by Fault.Off
 	NoDate           FaultKind = "NoDate"           // applied; the answer has no Date
+	StuckDate        FaultKind = "StuckDate"        // applied; the Date of the answer is that of the first one struck
+	RoundedDate      FaultKind = "RoundedDate"      // applied; dates in properties are rounded up to Fault.Off
+	AppendedFirst    FaultKind = "AppendedFirst"    // applied; appended blocks come before the others
+	TrashedAgain     FaultKind = "TrashedAgain"     // applied; 200 also if the object is in the trash already
 
 	// Of events alone. Delay and Stop let others overtake an event; after DropRequest and
 	// DropAnswer it is sent again, as after any attempt that failed.
@@ -61,9 +70,10 @@ type Fault struct {
 	Skip, Times int
 
 	Kind FaultKind
-	// Delay is for Delay, DelayAnswer and StaleQuery, Late for LateWrite.
+	// Delay is for Delay, DelayAnswer, StaleQuery and StaleRead, Late for LateWrite and its kin, TakenBack
+	// and Unanswered.
 	Delay, Late time.Duration
-	// Off is for WrongDate; negative means the past.
+	// Off is for WrongDate, where negative means the past, and RoundedDate.
 	Off time.Duration
 	// RetryAfter is for RateLimited429 and Overload529, zero for a minute, and for Blocked429, zero
 	// for none.
@@ -78,9 +88,11 @@ var faultKinds = map[FaultKind]func(effect) bool{
 	LoseEvent: onlyEvents, RepeatEvent: onlyEvents,
 	DelayAnswer: onlyRequests, Conflict409: onlyRequests, RateLimited429: onlyRequests, Overload529: onlyRequests, Blocked429: onlyRequests, HTML502: onlyRequests, Forbidden403: onlyRequests,
 	Error500: onlyRequests, Error503: onlyRequests, Error504: onlyRequests, StopAfter: onlyRequests,
-	WrongDate: onlyRequests, NoDate: onlyRequests,
+	WrongDate: onlyRequests, NoDate: onlyRequests, StuckDate: onlyRequests,
+	RoundedDate: onlyWrites, AppendedFirst: onlyWrites, TrashedAgain: onlyWrites,
+	LateWrite200: onlyWrites, LostWrite: onlyWrites, TakenBack: onlyWrites, Unanswered: onlyWrites,
 	SavedBut503: onlyWrites, NotApplied: onlyWrites, LateWrite: onlyWrites, LateWrite503: onlyWrites, Conflict409Saved: onlyWrites,
-	StaleQuery: func(e effect) bool { return e == queries },
+	StaleQuery: func(e effect) bool { return e == queries }, StaleRead: func(e effect) bool { return e == reads },
 }
 
 func anything(effect) bool       { return true }
@@ -95,6 +107,7 @@ type injected struct {
 	matched int
 	removed chan struct{} // closed when the fault is removed
 	gone    bool
+	date    string // of the first answer that StuckDate struck
 }
 
 // check returns an error if the fault can strike nothing.

@@ -17,6 +17,9 @@ func (c *call) getPage() (render, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.past > 0 {
+		p = cmp.Or(c.world.at(p.ID, c.now.Add(-c.past)), append(c.world.past[p.ID], p)[0])
+	}
 	return func() map[string]any { return c.encodePage(p, only) }, nil
 }
 
@@ -201,7 +204,7 @@ func (c *call) updatePage() (render, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.Trashed && (trash == nil || *trash) || !p.Trashed && c.world.inTrash(p) {
+	if p.Trashed && (trash == nil || *trash && !c.again) || !p.Trashed && c.world.inTrash(p) {
 		return nil, trashed()
 	}
 	if trash != nil && *trash != p.Trashed {

@@ -87,7 +87,7 @@ func (tx *tx) decodeMention(s *span, n node) error {
 			return tx.world.encodeUser(id), err
 		}},
 		variant{kind: "date", decode: func(n node) (any, error) {
-			d, err := decodeDate(n)
+			d, err := tx.decodeDate(n)
 			if err != nil || d == nil {
 				return nil, cmp.Or(err, n.should("an object"))
 			}

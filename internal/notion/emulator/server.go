@@ -139,6 +139,7 @@ var routes = []route{
 	{method: http.MethodGet, pattern: "/v1/pages/{page_id}/properties/{" + propertyParam + "}", handle: (*call).getPropertyItem},
 
 	{method: http.MethodGet, pattern: "/v1/blocks/{block_id}", handle: (*call).getBlock},
+	{method: http.MethodDelete, pattern: "/v1/blocks/{block_id}", effect: writes, handle: (*call).trashBlock},
 	{method: http.MethodGet, pattern: "/v1/blocks/{block_id}/children", handle: (*call).listChildren},
 	{method: http.MethodPatch, pattern: "/v1/blocks/{block_id}/children", effect: writes, handle: (*call).appendChildren},
 

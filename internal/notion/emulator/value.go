@@ -62,7 +62,7 @@ func (tx *tx) decodeValue(s *source, p property, n node) (value, error) {
 	case "multi_select":
 		return tx.decodeChoices(s, p, n)
 	case "date":
-		d, err := decodeDate(n)
+		d, err := tx.decodeDate(n)
 		return value{Date: d}, err
 	case "checkbox":
 		b, err := n.boolean()

@@ -219,6 +219,7 @@ type block struct {
 	Text []span `json:"text,omitempty"`
 	// Rest has the other members under the type's key, as answers show them.
 	Rest      map[string]json.RawMessage `json:"rest,omitempty"`
+	Trashed   bool                       `json:"in_trash,omitempty"`
 	Created   time.Time                  `json:"created"`
 	Edited    time.Time                  `json:"edited"`
 	CreatedBy string                     `json:"created_by"`
@@ -534,7 +535,9 @@ type tx struct {
 	direct bool
 	// oneSource is set for API versions that know only one data source per database.
 	oneSource bool
-	undo      []func()
+	// step is what dates are rounded up to; zero cuts them to the minute.
+	step time.Duration
+	undo []func()
 	// watched is set if a webhook is to hear of the changes: they are then kept in changes.
 	watched bool
 	changes []change

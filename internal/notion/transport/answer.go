@@ -377,6 +377,17 @@ type hear struct {
 	ears *ears
 }
 
+type datesKey struct{}
+
+// Heard gets the Date header of an answer as it came, and how long the request took.
+type Heard func(date string, took time.Duration)
+
+// WithDates returns a context with whose requests heard is called at each answer, good or not.
+// Concurrent requests call it concurrently.
+func WithDates(ctx context.Context, heard Heard) context.Context {
+	return context.WithValue(ctx, datesKey{}, heard)
+}
+
 func (t *hear) RoundTrip(req *http.Request) (*http.Response, error) {
 	sent := t.ears.local()
 	resp, err := t.next.RoundTrip(req)
@@ -384,6 +395,9 @@ func (t *hear) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	moment := t.ears.hear(resp.Header.Get("Date"), sent)
+	if heard, ok := req.Context().Value(datesKey{}).(Heard); ok {
+		heard(resp.Header.Get("Date"), t.ears.local().Since(sent))
+	}
 	if body, ok := resp.Body.(*whole); ok {
 		body.at = moment
 	}

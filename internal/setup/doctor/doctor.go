@@ -1,6 +1,6 @@
 // Package doctor finds what keeps dibs from working, or from working well, and says what to do
-// about it. It needs no daemon. It changes nothing, except that measuring makes a scratch row and
-// moves it to the trash.
+// about it. It needs no daemon. It changes nothing, except that measuring makes scratch rows and
+// moves them to the trash.
 package doctor
 
 import (

@@ -602,9 +602,59 @@ func TestProbeIsJudgedAndLeavesNothing(t *testing.T) {
 			w.Errorf("finding = %+v, want to be told for how long an edit is not safe", f)
 		}
 		rows := w.notion.Pages(w.notion.Databases().Tasks)
-		testkit.Check(w, len(rows) == 1 && rows[0].Trashed, "the rows are %+v, want one in the trash", rows)
+		testkit.Check(w, len(rows) == 2 && rows[0].Trashed && rows[1].Trashed, "the rows are %+v, want two in the trash", rows)
 		want := (&doctor.Proposal{WriteWindowSeconds: 5, SettleSeconds: 5.1})
 		testkit.Check(w, cmp.Equal(report.Proposal, want), "proposal = %+v, want %+v", report.Proposal, want)
+	})
+}
+
+// Each fact that fails is a finding with what dibs does then. Only late writes, and dates that are not
+// cut, break a guarantee.
+func TestFactsAreJudged(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.options.Probe = true
+		report := doctor.Run(w.Context(), w.options)
+		testkit.Require(w, report.Measured != nil && len(report.Measured.Facts) == 8, "measured: %+v", report.Measured)
+		probe := report.Measured.Probe
+		for i, f := range probe.Facts {
+			got := find(report, f.Name)
+			testkit.Check(w, f.Holds && got.Level == doctor.OK && strings.Contains(got.Found, f.Measured), "%+v: %+v", f, got)
+			probe.Facts[i].Holds = false
+		}
+		probe.Late = 4 * time.Second
+		report = doctor.Judge(probe, config.Default())
+		for _, f := range probe.Facts {
+			want := doctor.Warning
+			if f.Name == notion.WriteLateness || f.Name == notion.DateMinutes {
+				want = doctor.Error
+			}
+			got := find(report, f.Name)
+			testkit.Check(w, got.Level == want && got.Remedy != "" && !strings.Contains(got.Remedy, "{"), "%+v, want %s", got, want)
+		}
+		if f := find(report, notion.WriteLateness); !strings.HasPrefix(f.Remedy, "set claim.write_window to 1s and claim.settle to 6.5s, for every daemon") {
+			w.Errorf("%q does not give the settle time for writes that are 4s late", f.Remedy)
+		}
+	})
+}
+
+// What is to be posted has the facts and the numbers, and nothing of the workspace.
+func TestPost(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.options.Probe = true
+		report := doctor.Run(w.Context(), w.options)
+		post := report.Measured.Post("1.2.3")
+		for _, line := range []string{
+			`dibs 1\.2\.3 measured Notion \(API 2025-09-03\) on 2000-01-01, with 64 requests`,
+			`holds  write_lateness +15 writes, \d of them given up: .*`, `holds  trash_once +4 of 4 .*`,
+			`10 writes took 0s at least, 0s in the median, 0s at most`, `claim\.write_window was 1\.5s, claim\.settle 1\.6s`,
+		} {
+			testkit.Check(w, regexp.MustCompile("(?m)^"+line+"$").MatchString(post), "no line %s in\n%s", line, post)
+		}
+		ids := regexp.MustCompile(`[0-9a-f]{8}-?[0-9a-f]{4}|[0-9A-Z]{26}|dibs probe|Workspace|Tasks|Home|example`)
+		testkit.Check(w, !ids.MatchString(post), "it names something of the workspace:\n%s", post)
+		w.options.Config.Notion.BaseURL = "https://notion.example"
+		post = doctor.Run(w.Context(), w.options).Measured.Post("1.2.3")
+		testkit.Check(w, strings.Contains(post, "measured a server that is not Notion's (") && !ids.MatchString(post), "it does not say what was measured:\n%s", post)
 	})
 }
 

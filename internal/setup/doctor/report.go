@@ -42,6 +42,8 @@ type Report struct {
 	Findings []Finding
 	// Proposal is the pair of times that would fit the workspace; nil if it was not measured.
 	Proposal *Proposal
+	// Measured is what a probe found; nil if it was not measured.
+	Measured *Measured
 	// Unreachable is set if Notion did not answer at all.
 	Unreachable bool
 
@@ -133,7 +135,7 @@ type Options struct {
 	Transport http.RoundTripper
 	// Daemon is a client of the daemon's socket. There may be no daemon.
 	Daemon *client.Client
-	// Probe asks to measure Notion on a scratch row.
+	// Probe asks to measure Notion on scratch rows.
 	Probe bool
 	// OnFinding, if set, is called with each finding at once.
 	OnFinding func(Finding)
