@@ -12,7 +12,6 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/api/client"
-	"dibs/internal/notion"
 	"dibs/internal/outbox/notify"
 	"dibs/internal/setup/doctor"
 
@@ -94,7 +93,7 @@ type diagnosis struct {
 }
 
 type probed struct {
-	Facts []notion.Fact `json:"facts"`
+	Facts []doctor.Fact `json:"facts"`
 }
 
 // examine runs the doctor, if the configuration can be read. It shows findings as they come: some

@@ -28,51 +28,8 @@ const (
 	TrashOnce      = "trash_once"
 )
 
-// measured returns what the probe found so far.
-func (p *prober) measured() Probe {
-	found := Probe{Rounds: p.rounds, Requests: p.dates.answers}
-	var writes, acked, seen, fresh, kept, unlanded int
-	var behind, latest time.Duration
-	for _, row := range p.rows {
-		for _, w := range row.writes[1:] { // the first made the row
-			writes++
-			switch {
-			case w.shown:
-				latest = max(latest, w.late)
-			case !w.acked && !w.covered:
-				unlanded++
-			}
-			if !w.acked {
-				if w.shown {
-					found.Late = max(found.Late, w.late)
-				}
-				continue
-			}
-			acked++
-			if !w.lost && (w.shown || w.covered) {
-				kept++
-			}
-			if !w.covered {
-				seen++
-				behind = max(behind, w.late)
-				if w.late == 0 {
-					fresh++
-				}
-			}
-		}
-	}
-	found.Facts = []Fact{
-		{ReadAfterWrite, seen > 0 && fresh == seen && p.back == 0,
-			fmt.Sprintf("%d of %d first reads after a write showed it%s%s", fresh, seen, upTo(behind), counted(p.back, "read went back to an older write"))},
-		{WriteLateness, writes > 0 && latest <= p.window,
-			fmt.Sprintf("%d writes, %d of them given up: each that landed was seen %s%s", writes, writes-acked, within(latest), counted(unlanded, "never landed"))},
-		{WriteKept, acked > 0 && kept == acked, fmt.Sprintf("%d of %d writes that were answered 200 were kept", kept, acked)},
-		p.queries.fact(), p.minutes.fact(), p.dates.fact(),
-		{AppendOrder, p.appends > 0 && p.ordered == p.appends, fmt.Sprintf("%d of %d lists of blocks had what was appended last at their end", p.ordered, p.appends)},
-		{TrashOnce, p.again > 0 && p.refused == p.again, fmt.Sprintf("%d of %d second moves of a page or block to the trash were refused", p.refused, p.again)},
-	}
-	return found
-}
+// probePatience is how long a write that was answered may take to show.
+const probePatience = 30 * time.Second
 
 func upTo(behind time.Duration) string {
 	if behind == 0 {

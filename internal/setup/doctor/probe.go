@@ -42,14 +42,6 @@ func (e *examination) probe(ctx context.Context) {
 	}
 }
 
-// Measured is what a probe found, with what it is to be read with.
-type Measured struct {
-	notion.Probe
-	claim   config.Claim
-	at      time.Time
-	notions bool // the server was Notion's
-}
-
 // Post returns the measurement as a text to be posted by anybody: it names nobody, and nothing of
 // the workspace.
 func (m *Measured) Post(version string) string {

@@ -160,9 +160,20 @@ const skewAllowed = 30 * time.Second
 
 func shown(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 
+// Fact is a fact about Notion, and whether it holds.
+type Fact = notion.Fact
+
 // Proposal is the pair of times that fits a measured workspace. Every daemon of the workspace needs
 // the same pair.
 type Proposal struct {
 	WriteWindowSeconds float64 `json:"write_window_seconds"`
 	SettleSeconds      float64 `json:"settle_seconds"`
+}
+
+// Measured is what a probe found, with what it is to be read with.
+type Measured struct {
+	notion.Probe
+	claim   config.Claim
+	at      time.Time
+	notions bool // the server was Notion's
 }
