@@ -204,6 +204,19 @@ func TestProbeThatFailsCleansUp(t *testing.T) {
 	}
 }
 
+// A row that would be offered to agents goes into the trash at once.
+func TestProbeOfARowThatIsOpen(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.answering("/v1/pages", func(page map[string]any) {
+			page["properties"].(props)["status"].(props)["status"].(props)["name"] = "OPEN"
+		})
+		tasks := w.tasks(notion.TaskSchema{})
+		_, err := tasks.Probe(w.Context(), scratchTitle, 1, probeWindow)
+		failed(w, err, claim.Refused, claim.LandedYes, `made in status "OPEN" instead of CANCELLED`)
+		w.leftNothing(1)
+	})
+}
+
 // The rows of a probe that is stopped go into the trash, and those of one that is killed with the
 // next. It touches no other rows.
 func TestProbeThatIsInterrupted(t *testing.T) {
