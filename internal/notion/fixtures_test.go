@@ -242,7 +242,6 @@ var scenes = []scene{
 		}
 		need(tasks.Write(s.Context(), s.only(), claimed("Sandman", taped)))(s)
 		same(s, "Sandman", need(tasks.Get(s.Context(), s.only()))(s).Task.ClaimedBy, "claimed by")
-		need(tasks.Probe(s.Context(), "Probe", 1, time.Second))(s)
 	}},
 	{name: "data_sources", emulated: true, set: (*stage).second, play: func(s *stage) {
 		s.client.Choose(task.ID(s.tasks), key, "")

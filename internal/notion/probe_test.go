@@ -144,6 +144,7 @@ func TestProbeFindsLies(t *testing.T) {
 		"dates by the hour":          {lies{edits(5, 1, emulator.Fault{Kind: emulator.RoundedDate, Off: time.Hour})}, []string{notion.DateMinutes}},
 		"a Date that goes back":      {lies{reads(5, 1, emulator.Fault{Kind: emulator.WrongDate, Off: -3 * time.Second})}, []string{notion.DateHeader}},
 		"a Date that stands still":   {lies{{Kind: emulator.StuckDate}}, []string{notion.DateHeader}},
+		"a Date that rests a while":  {lies{{Kind: emulator.StuckDate, Skip: 40, Times: 9}}, []string{notion.DateHeader}},
 		"a Date an hour off":         {lies{{Kind: emulator.WrongDate, Off: time.Hour}}, []string{notion.DateHeader}},
 		"an answer without a Date":   {lies{reads(5, 1, emulator.Fault{Kind: emulator.NoDate})}, []string{notion.DateHeader}},
 		"an append that comes first": {lies{on(patch, "/v1/blocks", emulator.Fault{Kind: emulator.AppendedFirst})}, []string{notion.AppendOrder}},
