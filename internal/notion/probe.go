@@ -92,7 +92,7 @@ func (t *Tasks) Probe(ctx context.Context, title string, rounds int, window time
 	}
 	defer func() {
 		for _, row := range p.rows {
-			if trashErr := p.discard(context.WithoutCancel(ctx), row); trashErr != nil {
+			if trashErr := p.clear(context.WithoutCancel(ctx), row); trashErr != nil {
 				err = fmt.Errorf("the row %q (%s) is left in the tasks database: put it into the trash, or probe again, which does: %w", title, row.id, cmp.Or(err, trashErr))
 			}
 		}
@@ -537,6 +537,16 @@ func (p *prober) secondTime(err error) error {
 	}
 	p.again++
 	return nil
+}
+
+// clear is discard, if need be after a pause that Notion asked for.
+func (p *prober) clear(ctx context.Context, row *scratch) error {
+	err := p.discard(ctx, row)
+	if failed, ok := errors.AsType[*claim.StoreError](err); ok && failed.RetryAfter > 0 && failed.RetryAfter <= probeFate {
+		time.Sleep(failed.RetryAfter)
+		err = p.discard(ctx, row)
+	}
+	return err
 }
 
 // discard puts a row into the trash, unless it is there.

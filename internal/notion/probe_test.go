@@ -205,6 +205,18 @@ func TestProbeThatFailsCleansUp(t *testing.T) {
 	}
 }
 
+// A pause that Notion asks for ends a probe. Its rows go into the trash once the pause is over.
+func TestProbeThatIsPaused(t *testing.T) {
+	inWorld(t, func(w *world) {
+		tasks := w.tasks(notion.TaskSchema{})
+		w.emulator.Inject(emulator.Fault{Kind: emulator.RateLimited429, Skip: 20, Times: 1, RetryAfter: 40 * time.Second})
+		if _, err := tasks.Probe(notion.Impatient(w.Context()), scratchTitle, 10, probeWindow); err == nil {
+			w.Error("the pause was not reported")
+		}
+		w.leftNothing(2)
+	})
+}
+
 // A row that would be offered to agents goes into the trash at once.
 func TestProbeOfARowThatIsOpen(t *testing.T) {
 	inWorld(t, func(w *world) {
