@@ -356,8 +356,9 @@ func TestFormsStay(t *testing.T) {
 	c.until(`document.activeElement.id === 'comment' && document.activeElement.value === 'Wire, ' && document.querySelector('#pane #details').open && document.querySelectorAll('.card input:checked').length === 1`)
 	c.until(`document.querySelector('#bulk').innerText.startsWith('1 selected')`)
 	// An open form tells what somebody else has changed, before it is sent.
+	c.do(chromedp.Evaluate(`window.asked = 0; window.confirm = () => Boolean(++window.asked)`, nil))
 	c.press(`#pane a[href$="/block"]`)
-	c.until(`document.querySelector('#pane .question input[name=text]') === document.activeElement`)
+	c.until(`window.asked === 1 && document.querySelector('#pane .question input[name=text]') === document.activeElement`)
 	c.do(input.InsertText("no wire"))
 	testkit.Must(t, m.notion.EditPage(id, titled("Mend the old fence")))
 	m.sync()
