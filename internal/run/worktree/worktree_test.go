@@ -1,0 +1,137 @@
+package worktree
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"dibs/internal/testkit"
+)
+
+// dying names the variable with the number of the step at which the process dies, and repository the
+// one with the folder.
+const dying, repository = "DIBS_TEST_DIES_AT", "DIBS_TEST_REPOSITORY"
+
+func TestMain(m *testing.M) {
+	if at, err := strconv.Atoi(os.Getenv(dying)); err == nil {
+		os.Exit(doomed(os.Getenv(repository), at))
+	}
+	os.Exit(m.Run())
+}
+
+// doomed makes an attempt, works, publishes, and removes the worktree, and kills itself at a step.
+func doomed(dir string, at int) int {
+	ctx := context.Background()
+	r, err := Open(ctx, dir, "", func(string, ...any) {})
+	if err != nil {
+		return 1
+	}
+	r.step = func() {
+		if at--; at == 0 {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+	}
+	a, err := r.Begin(ctx, attempt)
+	if err != nil {
+		return 2
+	}
+	if !work(a.Path) {
+		return 3
+	}
+	if a.Publish(ctx, "https://forge.example/1") != nil || a.Completed(ctx) != nil {
+		return 4
+	}
+	return 0
+}
+
+var attempt = For{Task: "11111111-2222-3333-4444-555555555555", Key: "TASK-2", Title: "Fix the login!", Claim: "C", Agent: "Sandman"}
+
+func run(dir string, args ...string) (string, bool) {
+	cmd := exec.Command("git", append([]string{"-c", "user.name=x", "-c", "user.email=x@example.org"}, args...)...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	return strings.TrimSpace(string(out)), err == nil
+}
+
+func work(dir string) bool {
+	_, ok := run(dir, "commit", "--quiet", "--allow-empty", "-m", "work")
+	return ok
+}
+
+// newRepository returns a repository with a commit, and a worktree that somebody else made at the path
+// that ours would have.
+func newRepository(t *testing.T) (dir, foreign string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "app")
+	testkit.Must(t, os.Mkdir(dir, 0o777))
+	foreign = filepath.Join(dir+".worktrees", "TASK-2-fix-the-login")
+	for _, args := range [][]string{
+		{"init", "--quiet", "-b", "main"}, {"commit", "--quiet", "--allow-empty", "-m", "first"},
+		{"worktree", "add", "--quiet", "-b", "theirs", foreign},
+	} {
+		out, ok := run(dir, args...)
+		testkit.Require(t, ok, "git %v: %s", args, out)
+	}
+	return dir, foreign
+}
+
+// TestKilledAtEveryStep kills the process at each step, and checks that the next one finishes: no commit
+// is lost, no second worktree is left, and another's is not touched.
+func TestKilledAtEveryStep(t *testing.T) {
+	for at, died := 1, true; died; at++ {
+		testkit.Require(t, at < 50, "it never ends")
+		dir, foreign := newRepository(t)
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), dying+"="+strconv.Itoa(at), repository+"="+dir)
+		err := cmd.Run()
+		died = cmd.ProcessState.ExitCode() == -1
+		testkit.Require(t, died || err == nil, "step %d: %v", at, err)
+		testkit.Require(t, died || at > 8, "only %d steps", at)
+		before, _ := run(dir, "rev-list", "--all", "--reflog")
+
+		r, err := Open(t.Context(), dir, "", t.Logf)
+		testkit.Must(t, err)
+		a, err := r.Begin(t.Context(), attempt)
+		testkit.Require(t, err == nil, "step %d: the next attempt: %v", at, err)
+		testkit.Check(t, a.Branch == "dibs/TASK-2-fix-the-login" && a.Path == foreign+"-2", "step %d: %+v", at, a.Mark)
+		testkit.Must(t, a.On(t.Context()))
+		reachable, _ := run(dir, "rev-list", "--all")
+		for commit := range strings.FieldsSeq(before) {
+			testkit.Check(t, strings.Contains(reachable, commit), "step %d: commit %s is lost", at, commit)
+		}
+		trees, _ := run(dir, "worktree", "list")
+		testkit.Check(t, strings.Count(trees, "\n") == 2, "step %d: %s", at, trees)
+
+		m := a.Mark
+		a.Leave()
+		removed, err := r.Remove(t.Context(), m)
+		testkit.Check(t, removed && err == nil, "step %d: removed %v, %v", at, removed, err)
+		trees, _ = run(dir, "worktree", "list")
+		testkit.Check(t, strings.Count(trees, "\n") == 1 && strings.Contains(trees, "[theirs]"), "step %d: %s", at, trees)
+		left, err := r.tasks()
+		testkit.Check(t, len(left) == 0 && err == nil, "step %d: marks %v, %v", at, left, err)
+	}
+}
+
+func TestOnlyCleanWorktreesOfNobodyAreRemoved(t *testing.T) {
+	dir, _ := newRepository(t)
+	r, err := Open(t.Context(), dir, "", t.Logf)
+	testkit.Must(t, err)
+	a, err := r.Begin(t.Context(), attempt)
+	testkit.Must(t, err)
+	_, err = r.Begin(t.Context(), attempt)
+	testkit.Check(t, err == ErrInUse, "a second attempt at once: %v", err)
+	removed, err := r.Remove(t.Context(), a.Mark)
+	testkit.Check(t, !removed && err == nil, "held: removed %v, %v", removed, err)
+	a.Leave()
+	testkit.Must(t, os.WriteFile(filepath.Join(a.Path, "new"), nil, 0o666))
+	removed, err = r.Remove(t.Context(), a.Mark)
+	testkit.Check(t, !removed && err == nil, "not committed: removed %v, %v", removed, err)
+	_, states, err := r.List(t.Context())
+	testkit.Check(t, len(states) == 1 && states[0] == Kept && err == nil, "states %v, %v", states, err)
+}
