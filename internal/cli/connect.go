@@ -70,7 +70,8 @@ func (a *app) connectCommand() *cobra.Command {
 		Long: "Set a client up to work with dibs: its MCP server, its hooks and the skill go into the files in\n" +
 			"which it keeps its own settings, for all projects or, with --project, for the one in the current\n" +
 			"folder, and nowhere outside of it. What else is there stays as it is. For git it is the repository's pre-commit hook, which\n" +
-			"refuses a commit with files that somebody else has reserved.\n\n" +
+			"refuses a commit with files that somebody else has reserved, and its pre-push hook, which refuses a push from a\n" +
+			"worktree of dibs run whose claim was lost.\n\n" +
 			"--socket, --url, --token-file, --config and --agent, and the variables for these, go along: the client asks that\n" +
 			"daemon. A token stays in its file.\n" +
 			"Without a client, it lists those that are here.",

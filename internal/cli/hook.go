@@ -24,6 +24,7 @@ import (
 	"dibs/internal/door/agenthook"
 	"dibs/internal/reserve"
 	"dibs/internal/run/sessionid"
+	"dibs/internal/run/worktree"
 	"dibs/internal/task"
 
 	"github.com/spf13/cobra"
@@ -44,10 +45,10 @@ func (a *app) hookCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hook EVENT",
 		Short: "Answer a hook of Claude Code, Codex, Cursor or git",
-		Long: "Answer a hook: the event as the client spells it, and its JSON on stdin, or pre-commit for git.\n" +
+		Long: "Answer a hook: the event as the client spells it, and its JSON on stdin, or pre-commit or pre-push for git.\n" +
 			"When a session starts or was compacted, it says what the agent holds and what is in its inbox;\n" +
 			"before a file is edited, that it is somebody else's or that the claim is lost; when the agent stops,\n" +
-			"once, that it still holds a task. Exit code 2 refuses, with the reason on stderr; whatever else goes\n" +
+			"once, that it still holds a task; a push, that the claim for which dibs run made the worktree is lost. Exit code 2 refuses, with the reason on stderr; whatever else goes\n" +
 			"wrong never stops an agent. dibs connect sets this up.",
 		Example: "  dibs hook PreToolUse < event.json\n  dibs hook pre-commit",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -56,7 +57,12 @@ func (a *app) hookCommand() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.runHook(cmd, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == prePush {
+				return a.runPrePush(cmd)
+			}
+			return a.runHook(cmd, args[0])
+		},
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return harmless(err.Error()) })
 	return cmd
@@ -315,4 +321,44 @@ func (d *hookDaemon) LossNotified(ctx context.Context, id string) error {
 	defer cancel()
 	_, err := client.Do(ctx, d.client, api.OpGetClaim, api.GetClaimInput{ID: id, Agent: d.name, After: api.EventsFuture})
 	return away(err)
+}
+
+// prePush is git's hook before a push.
+const prePush = "pre-push"
+
+// runPrePush refuses a push from a worktree of dibs run whose claim was lost, or whose task another agent
+// has by now. It leaves stdin to the rest of the hook, and every other checkout alone.
+func (a *app) runPrePush(cmd *cobra.Command) error {
+	ctx, cancel := context.WithTimeout(cmd.Context(), commitTime)
+	defer cancel()
+	m, err := worktree.Of(ctx, ".")
+	if err != nil || m.Task == "" {
+		return err // harmless
+	}
+	unchecked := func(err error) error { return fmt.Errorf("the push is not checked: %w", away(err)) }
+	daemon, err := a.daemonOfHook()
+	if daemon == nil {
+		return unchecked(err)
+	}
+	c, err := client.Do(ctx, daemon, api.OpGetClaim, api.GetClaimInput{ID: m.Claim, After: api.EventsFuture})
+	if err != nil {
+		return unchecked(err)
+	}
+	if c.State == claim.Held || c.Outcome == claim.EndCompleted || c.Outcome == claim.EndReview {
+		return nil
+	}
+	held, err := client.Do(ctx, daemon, api.OpListClaims, api.AgentFilter{})
+	if err != nil {
+		return unchecked(err)
+	}
+	now := "nobody has the task now"
+	i := slices.IndexFunc(held.Claims, func(o api.Claim) bool { return o.Task.ID == task.ID(m.Task) && o.ID != c.ID })
+	if i >= 0 {
+		now = clean(held.Claims[i].Agent) + " has the task now" + lasting(held.Claims[i].ExpiresAt, time.Now())
+	} else if !slices.Contains([]claim.Ending{claim.EndLost, claim.EndOverridden, claim.EndSwept}, c.Outcome) {
+		return nil // its own agent gave it up
+	}
+	fmt.Fprintf(a.stderr, "dibs: %s's claim on %s is over (%s), and %s: nothing is pushed, and the work stays on the branch %s\n",
+		clean(c.Agent), quoted(c.Task), clean(cmp.Or(c.Detail, string(c.Outcome))), now, clean(m.Branch))
+	return ended{2}
 }

@@ -142,7 +142,7 @@ func (a *app) addCommands(root *cobra.Command) {
 			a.pollCommand(), a.ackCommand(),
 		}},
 		{"Files:", []*cobra.Command{
-			a.reserveCommand(), a.unreserveCommand(), a.reservationsCommand(), a.checkCommand(),
+			a.reserveCommand(), a.unreserveCommand(), a.reservationsCommand(), a.checkCommand(), a.worktreesCommand(),
 		}},
 		{"Set up:", []*cobra.Command{
 			a.tryCommand(), a.demoCommand(), a.initCommand(), a.doctorCommand(), a.connectCommand(), a.notifyCommand(), a.webhookCommand(), a.tokenCommand(),

@@ -16,6 +16,7 @@ import (
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/run/runner"
+	"dibs/internal/run/worktree"
 
 	"github.com/spf13/cobra"
 )
@@ -37,6 +38,12 @@ func (a *app) runCommand() *cobra.Command {
 			"and dibs run ends, --loop or not. Any other: it failed, and what came last on stderr is the reason. With\n" +
 			"--check, the check decides after 0: unless it ends with 0, too, the task failed, and its last line is\n" +
 			"the reason. --loop ends with 1 after --failures failed tasks in a row.\n\n" +
+			"With --worktree the command runs in DIBS_WORKTREE, a git worktree beside the repository, on DIBS_BRANCH,\n" +
+			"made from the commit DIBS_BASE; a further attempt, DIBS_ATTEMPT, goes on with both. First come the\n" +
+			"executable .dibs/setup of the base and --setup. After 0 what is not committed is committed, and after\n" +
+			"the check --publish runs, unless the claim was lost. The URL that it prints last is on the card, and is\n" +
+			"DIBS_PUBLISHED for further attempts. A setup that fails gives the task back, with exit code 75, and counts as\n" +
+			"a failure. See dibs worktrees.\n\n" +
 			"If the claim is lost, the command is stopped; if dibs run is stopped or killed, the command is too, and\n" +
 			"the task is given back. A command that is stopped has --patience to end; a second signal kills it at\n" +
 			"once. What it started ends with it, on Linux also in sessions of its own; only what a command that ended\n" +
@@ -75,6 +82,9 @@ type runOptions struct {
 	progress bool
 	quiet    bool
 
+	worktree             bool
+	base, setup, publish string
+
 	loop     bool
 	attempts int
 	failures int
@@ -92,6 +102,10 @@ func (o *runOptions) add(a *app, cmd *cobra.Command) {
 	flags.IntVar(&o.failures, "failures", 3, "after how many failed tasks in a row a loop ends; 0 for never")
 	flags.IntVar(&o.workers, "workers", 1, "how many loops run at once")
 	flags.StringVar(&o.check, "check", "", "a `command` for sh that decides whether the task is done, after exit code 0: its own 0 completes it")
+	flags.BoolVar(&o.worktree, "worktree", false, "run the command in a git worktree and on a branch of its own")
+	flags.StringVar(&o.base, "base", "", "the `ref` that the branch is made from; the default branch of the remote, else HEAD, by default")
+	flags.StringVar(&o.setup, "setup", "", "a `command` for sh that prepares the worktree, after .dibs/setup: unless it ends with 0, the task is given back")
+	flags.StringVar(&o.publish, "publish", "", "a `command` for sh that publishes the branch, after the check; its last line may be a URL")
 	flags.BoolVar(&o.progress, "progress", false, "show the last line of the command's output with the claim, at most every 30s a new one")
 	flags.BoolVar(&o.quiet, "quiet", false, "say nothing but what is wrong")
 	flags.DurationVar(&o.patience, "patience", 10*time.Second, "how long the command has to end by itself once it is stopped, by a signal or because its claim is lost")
@@ -121,6 +135,8 @@ func (o *runOptions) request() (what api.ClaimRequest, err error) {
 		return what, usagef("--workers %d: want a number from 1 to %d", o.workers, mostWorkers)
 	case o.workers > 1 && !o.loop:
 		return what, usagef("--workers is for a loop: give --loop, too")
+	case !o.worktree && o.base+o.setup+o.publish != "":
+		return what, usagef("--base, --setup and --publish are about a worktree: give --worktree, too")
 	case o.patience < 0:
 		return what, usagef("--patience %v: want a time from 0s", o.patience)
 	}
@@ -139,6 +155,10 @@ func (a *app) runRun(cmd *cobra.Command, o runOptions, command []string) error {
 		syscall.CloseOnExec(endsFile)
 	}
 	what, err := o.request()
+	if err != nil {
+		return err
+	}
+	trees, err := a.trees(cmd.Context(), o)
 	if err != nil {
 		return err
 	}
@@ -180,6 +200,7 @@ func (a *app) runRun(cmd *cobra.Command, o runOptions, command []string) error {
 	}
 	code, err := runner.Run(ctx, runner.Options{
 		Daemon: daemon, Claim: what, Loop: o.loop, Attempts: o.attempts, Count: counted,
+		Trees: trees, Setup: o.setup, Publish: o.publish,
 		Command: command, Check: o.check, Patience: o.patience, Progress: o.progress,
 		Env: env, Stdin: stdin, Stdout: stdout, Stderr: a.stderr, Supervisor: []string{self, guardCommand},
 		Brief: func(ctx context.Context, w io.Writer, c api.Claim) error { return brief(ctx, w, daemon, c) },
@@ -189,10 +210,34 @@ func (a *app) runRun(cmd *cobra.Command, o runOptions, command []string) error {
 	return a.ran(code, err, o.quiet)
 }
 
+// trees returns the repository for --worktree, nil without.
+func (a *app) trees(ctx context.Context, o runOptions) (*worktree.Repository, error) {
+	if !o.worktree {
+		return nil, nil
+	}
+	r, err := worktree.Open(ctx, ".", o.base, func(format string, args ...any) { a.say("dibs: "+format, args...) })
+	if err == nil {
+		err = r.CheckBase(ctx)
+	}
+	if err != nil {
+		return nil, usagef("--worktree: %w", err)
+	}
+	return r, nil
+}
+
 // reaching returns an environment in which the commands of dibs ask the daemon that the flags name.
 func (a *app) reaching(env []string) ([]string, error) {
 	set := func(name, value string) {
 		env = append(slices.DeleteFunc(env, func(setting string) bool { return strings.HasPrefix(setting, name+"=") }), name+"="+value)
+	}
+	for _, name := range []string{"DIBS_SOCKET", "DIBS_CONFIG", "DIBS_STATE_DIR", fileVariable} { // a worktree is another folder
+		if path := os.Getenv(name); path != "" && !filepath.IsAbs(path) {
+			path, err := filepath.Abs(path)
+			if err != nil {
+				return nil, err
+			}
+			set(name, path)
+		}
 	}
 	if a.remote.url != "" {
 		set(urlVariable, a.remote.url)

@@ -12,6 +12,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/kit/safefile"
+	"dibs/internal/run/worktree"
 	"dibs/internal/task"
 )
 
@@ -85,11 +86,17 @@ func readWritten(name string) string {
 	return strings.TrimSpace(task.Plain(strings.ToValidUTF8(string(written), "")))
 }
 
-// environment returns the environment of a command for a claim.
-func (f files) environment(o Options, c api.Claim) []string {
-	return append(slices.Clone(o.Env),
+// environment returns the environment of a command for a claim, in a worktree if there is one.
+func (f files) environment(o Options, c api.Claim, tree *worktree.Attempt) []string {
+	env := append(slices.Clone(o.Env),
 		"DIBS_TASK_ID="+string(c.Task.ID), "DIBS_TASK_KEY="+c.Task.Key, "DIBS_TASK_TITLE="+c.Task.Title, "DIBS_TASK_URL="+c.Task.URL,
 		"DIBS_CLAIM_ID="+string(c.ID), "DIBS_AGENT="+c.Agent,
 		"DIBS_TASK_FILE="+f.task.Name(), "DIBS_SUMMARY_FILE="+f.summary.Name(), "DIBS_USAGE_FILE="+f.usage.Name(),
 		fmt.Sprintf("DIBS_FENCE=%d", c.Fence))
+	if tree == nil {
+		return env
+	}
+	return append(worktree.Environment(env), "PWD="+tree.Path,
+		"DIBS_WORKTREE="+tree.Path, "DIBS_BRANCH="+tree.Branch, "DIBS_BASE="+tree.Base, "DIBS_PUBLISHED="+tree.Published,
+		fmt.Sprintf("DIBS_ATTEMPT=%d", tree.Mark.Attempt))
 }

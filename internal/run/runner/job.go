@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -17,6 +20,7 @@ import (
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/kit/clock"
+	"dibs/internal/run/worktree"
 	"dibs/internal/task"
 )
 
@@ -29,6 +33,7 @@ type job struct {
 	files      files
 	check      *checking
 	verdicts   chan verdict
+	tree       *worktree.Attempt // nil without Trees, and before it is made
 	hurried    sync.Once
 
 	// What is known of the command.
@@ -36,7 +41,7 @@ type job struct {
 	ended  bool   // with code
 	code   int    // also that of a command that could not be started
 	failed string // why it could not be started
-	well   bool   // it ended with 0, and there is no verdict yet
+	awaits bool   // a verdict is to come: its worktree is being made, or it ended with 0
 	clear  bool   // nothing of it runs any more
 
 	// What it was asked.
@@ -50,6 +55,7 @@ type job struct {
 	// What becomes of the task.
 	lost     error  // the claim was lost
 	broken   error  // nobody watches over the command
+	unready  bool   // what comes before the command failed
 	undone   string // why the task is not done although the command ended with 0
 	refused  bool   // the daemon said so
 	reported bool   // the daemon knows the outcome, or failed to take it with err
@@ -90,19 +96,34 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 	defer j.supervisor.dismiss()
 	err = j.start(ctx)
 	defer j.files.remove()
+	defer func() {
+		if j.tree != nil {
+			j.tree.Leave()
+		}
+	}()
 	if err != nil {
 		return 0, j.giveBack(ctx, fmt.Errorf("the command could not be started: %w", err))
 	}
 	running, stop := context.WithCancel(context.Background())
 	defer stop()
 	standings := j.keep(running)
+	if j.Trees == nil {
+		j.launch()
+	} else {
+		j.awaits = true
+		go func() { j.verdicts <- j.prepare() }()
+	}
 
 	for over := false; !over; {
 		select {
 		case r, more := <-j.supervisor.reports:
 			over = j.heard(r, more)
 		case v := <-j.verdicts:
-			over = j.judged(ctx, v)
+			if j.supervisor.idle {
+				over = j.prepared(v)
+			} else {
+				over = j.judged(ctx, v)
+			}
 		case s := <-signals:
 			j.signalled(s.(syscall.Signal))
 		case s := <-standings:
@@ -118,14 +139,65 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 	return j.end(ctx)
 }
 
-// start has the supervisor start the command.
+// start makes what the command needs.
 func (j *job) start(ctx context.Context) (err error) {
 	j.verdicts = make(chan verdict, 1)
-	if j.files, err = newFiles(ctx, j.Options, j.claim); err != nil {
-		return err
+	j.files, err = newFiles(ctx, j.Options, j.claim)
+	return err
+}
+
+// launch has the supervisor start the command.
+func (j *job) launch() {
+	dir := ""
+	if j.tree != nil {
+		dir = j.tree.Path
 	}
-	j.supervisor.run(j.Command, j.files.environment(j.Options, j.claim), j.files.names())
-	return nil
+	j.supervisor.run(dir, j.Command, j.files.environment(j.Options, j.claim, j.tree), j.files.names())
+	if j.frozen {
+		j.frozen = false
+		j.freeze(true)
+	}
+}
+
+// prepare makes the worktree, and what the command needs in it.
+func (j *job) prepare() (v verdict) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-j.check.stopped:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	t := j.claim.Task
+	var err error
+	v.tree, err = j.Trees.Begin(ctx, worktree.For{Task: string(t.ID), Key: t.Key, Title: t.Title, Claim: string(j.claim.ID), Agent: j.claim.Agent, Former: len(t.Attempts)})
+	if err != nil {
+		v.undone, v.busy = err.Error(), errors.Is(err, worktree.ErrInUse)
+		return v
+	}
+	if v.tree.Setup != "" {
+		_, v.undone = j.step("setup", v.tree, v.tree.Setup)
+	}
+	if v.undone == "" && j.Setup != "" {
+		_, v.undone = j.step("setup", v.tree, "sh", "-c", j.Setup)
+	}
+	if v.undone != "" {
+		v.undone = "the setup failed: " + v.undone
+	}
+	return v
+}
+
+// prepared takes in the verdict on what comes before the command. It reports whether the job is over.
+func (j *job) prepared(v verdict) (over bool) {
+	j.awaits, j.tree = false, v.tree
+	if v.undone == "" && !j.stopped && j.lost == nil && j.broken == nil {
+		j.launch()
+		return false
+	}
+	j.code, j.failed, j.unready = TryLater, cmp.Or(v.undone, "it was stopped"), !v.busy
+	return true
 }
 
 // keep keeps the claim until ctx ends, and returns how it stands.
@@ -152,7 +224,7 @@ func (j *job) heard(r report, more bool) (over bool) {
 	case r.Ended:
 		j.code, j.ended, j.pid = r.Code, true, 0
 		if j.code == 0 && j.lost == nil && !j.stopped {
-			j.well = true
+			j.awaits = true
 			go func() { j.verdicts <- j.verdict() }()
 		} else {
 			j.askAll()
@@ -164,22 +236,28 @@ func (j *job) heard(r report, more bool) (over bool) {
 		j.supervisor.killRest(j.pid)
 		if !j.ended {
 			j.broken = fmt.Errorf("the process that watches over %s was killed", j.name())
+			j.check.stop()
 		}
 		j.supervisor.reports = nil
 	}
 	j.clear = true
-	return !j.well // or its last words, and the check, are still to come
+	return !j.awaits // or its last words, and the steps after it, are still to come
 }
 
 // judged takes in the verdict on a command that ended with 0. It reports whether the job is over.
 func (j *job) judged(ctx context.Context, v verdict) (over bool) {
-	j.well = false
+	j.awaits = false
+	if j.lost == nil && v.lost != nil {
+		j.lost = v.lost
+		j.Say("%v", j.lost)
+	}
 	if j.undone = v.undone; j.undone == "" && !j.stopped && j.lost == nil {
 		j.reported, j.err = true, j.finish(ctx, j.code, v.summary)
 		if p, refused := errors.AsType[*api.Problem](j.err); refused && p.Code == api.CodeNotDone {
 			j.refused, j.reported, j.err, j.undone = true, false, nil, p.Detail
 		} else if j.err == nil {
 			j.freeze(false)
+			j.tidy()
 			return true
 		}
 	}
@@ -224,11 +302,45 @@ func (j *job) end(ctx context.Context) (code int, err error) {
 	case j.lost != nil:
 		j.reportLost(j.spent())
 		j.become(claim.EndLost, j.code, j.lost.Error())
+		j.leaveWord()
 		return j.code, j.lost
 	case j.undone != "":
 		return NotDone, j.finish(ctx, NotDone, j.undone)
 	}
-	return j.code, j.finish(ctx, j.code, cmp.Or(j.failed, j.supervisor.stderr.drain().text()))
+	if j.failed == "" {
+		j.failed = j.supervisor.stderr.drain().text()
+	}
+	return j.code, j.finish(ctx, j.code, j.failed)
+}
+
+// tidy removes the worktree of a completed task, if nothing is lost with it.
+func (j *job) tidy() {
+	if j.tree == nil || j.result.Outcome != claim.EndCompleted || j.result.Pending {
+		return
+	}
+	if err := j.tree.Completed(context.Background()); err != nil {
+		j.Say("%s stays: %v", j.tree.Path, err)
+	}
+}
+
+// leaveWord says on the card where the work of a lost claim is, unless its agent has finished the task.
+func (j *job) leaveWord() {
+	l, known := errors.AsType[*lostError](j.lost)
+	if j.tree == nil || known && slices.Contains([]claim.Ending{claim.EndCompleted, claim.EndReview, claim.EndFailed, claim.EndBlocked}, l.as) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), insist)
+	defer cancel()
+	where, any := j.tree.Where(ctx)
+	if !any {
+		return
+	}
+	j.Say("what was done is on %s", where)
+	text := fmt.Sprintf("%v. What %s did is on %s. It was not published.", j.lost, j.claim.Agent, where)
+	_, err := client.Do(ctx, j.Daemon, api.OpComment, api.OnTask(j.claim.Task.ID, "lost "+string(j.claim.ID), api.CommentRequest{Agent: j.claim.Agent, Text: text}))
+	if err != nil {
+		j.Say("that is not on the card: %v", err)
+	}
 }
 
 // askAll asks all that still runs to end: somebody else may get the task next.
@@ -270,7 +382,7 @@ func (j *job) freeze(hold bool) {
 // signalled passes on a signal to this process. Once the command has ended well, only its last words
 // and the check are waited for: they are hurried.
 func (j *job) signalled(s syscall.Signal) {
-	if j.well && j.Check == "" {
+	if j.awaits && j.Check == "" && j.Trees == nil {
 		j.hurry()
 		return
 	}
@@ -305,18 +417,36 @@ func (j *job) pass(s syscall.Signal) {
 	}
 }
 
+// maxText limits the characters of a summary or reason, so that where the work is is told, too.
+const maxText = 700
+
 // become notes what becomes of the job's task.
 func (j *job) become(outcome claim.Ending, code int, text string) {
 	j.result = Result{
 		Task: j.claim.Task, Claim: j.claim.ID, Agent: j.claim.Agent, Outcome: outcome, ExitCode: code,
 		Seconds: time.Since(j.began).Round(100 * time.Millisecond).Seconds(), Text: text,
 	}
+	if j.tree == nil {
+		return
+	}
+	j.result.Branch, j.result.Published = j.tree.Branch, j.tree.Published
+	if outcome == claim.EndLost {
+		return
+	}
+	if short := []rune(text); len(short) > maxText {
+		text = string(short[:maxText]) + "…"
+	}
+	where, _ := j.tree.Where(context.Background())
+	j.result.Text = text + "; " + where
+	if j.tree.Done && j.tree.Published != "" { // first, as lists show the beginning
+		j.result.Text = j.tree.Published + "; " + j.result.Text
+	}
 }
 
 // giveBack releases the task because of an error, and returns the error.
 func (j *job) giveBack(ctx context.Context, because error) error {
 	j.become(claim.EndReleased, 0, because.Error())
-	_, err := client.Do(context.WithoutCancel(ctx), j.Daemon, api.OpRelease, api.On(string(j.claim.ID), "", api.StopRequest{Agent: j.claim.Agent, Reason: because.Error(), Used: j.spent()}))
+	_, err := client.Do(context.WithoutCancel(ctx), j.Daemon, api.OpRelease, api.On(string(j.claim.ID), "", api.StopRequest{Agent: j.claim.Agent, Reason: j.result.Text, Used: j.spent()}))
 	// The daemon may have released it already, as the keeper's process is gone.
 	if p, refused := errors.AsType[*api.Problem](err); err != nil && !(refused && p.Code == api.CodeClaimLost) {
 		return errors.Join(because, err)
@@ -324,22 +454,47 @@ func (j *job) giveBack(ctx context.Context, because error) error {
 	return fmt.Errorf("%w: the task was given back", because)
 }
 
-// verdict is what becomes of a command that ended with 0.
+// verdict is what becomes of a command that ended with 0; or, before it, of its worktree.
 type verdict struct {
 	summary string
 	undone  string // why the task is not done all the same; empty if it is
+	lost    error  // the claim was lost before its work could be published
+
+	tree *worktree.Attempt
+	busy bool // the worktree is in use
 }
 
-// verdict waits for the command's last words, and then for the check.
+// verdict waits for the command's last words, and then for the steps after it.
 func (j *job) verdict() verdict {
 	v := verdict{summary: j.files.account(j.supervisor.stdout)}
+	if j.tree != nil {
+		if _, v.undone = j.step("commit", j.tree, "sh", "-c", worktree.Commit); v.undone != "" {
+			v.undone = "the commit failed: " + v.undone
+			return v
+		}
+	}
 	if j.Check != "" {
-		v.undone = j.runCheck()
+		_, v.undone = j.step("check", j.tree, "sh", "-c", j.Check)
+	}
+	if j.tree == nil || j.Publish == "" || v.undone != "" {
+		return v
+	}
+	if v.lost = j.held(context.Background()); v.lost != nil {
+		return v
+	}
+	said, undone := j.step("publisher", j.tree, "sh", "-c", j.Publish)
+	if v.undone = undone; undone == "" {
+		if at, err := url.Parse(said); err != nil || at.Host == "" || !strings.HasPrefix(at.Scheme, "http") {
+			said = ""
+		}
+		if err := j.tree.Publish(context.Background(), said); err != nil {
+			v.undone = "it was published, and that could not be noted: " + err.Error()
+		}
 	}
 	return v
 }
 
-// checking stops a check that is no longer wanted.
+// checking stops a step that is no longer wanted.
 type checking struct {
 	stop, kill      func()
 	stopped, killed <-chan struct{}
@@ -353,18 +508,26 @@ func newChecking() *checking {
 	}
 }
 
-// runCheck runs the check, which has a supervisor of its own, and returns why the task is not done; empty
-// if it is. It returns when nothing runs any more that the check started.
-func (j *job) runCheck() string {
-	s, err := j.newSupervisor()
+// step runs a command before or after the one of the task, with a supervisor of its own, and returns its
+// last line, and why it failed; empty if it ended with 0. It returns when nothing runs any more that the
+// step started.
+func (j *job) step(name string, tree *worktree.Attempt, command ...string) (last, failed string) {
+	o, dir := j.Options, ""
+	if name != "check" {
+		o.Stdin = nil // the command's
+	}
+	if tree != nil {
+		dir = tree.Path
+	}
+	s, err := o.newSupervisor()
 	if err != nil {
-		return fmt.Sprintf("the check could not be started: %v", err)
+		return "", fmt.Sprintf("the %s could not be started: %v", name, err)
 	}
 	defer adopt(true) // for the command's supervisor
 	defer s.dismiss()
-	s.run([]string{"sh", "-c", j.Check}, j.files.environment(j.Options, j.claim), nil)
+	s.run(dir, command, j.files.environment(o, j.claim, tree), nil)
 	stopped, killed := j.check.stopped, j.check.killed
-	pid, code, failed := 0, 0, ""
+	pid, code := 0, 0
 	var late <-chan time.Time
 	for {
 		select {
@@ -378,15 +541,16 @@ func (j *job) runCheck() string {
 				s.send(order{Signal: syscall.SIGKILL, Everything: true}) // what it left running
 				continue
 			case r.Failed != "":
-				failed = "the check could not be started: " + r.Failed
+				failed = "the " + name + " could not be started: " + r.Failed
 			case !more:
 				s.killRest(pid)
-				failed = "the process that watches over the check was killed"
+				failed = "the process that watches over the " + name + " was killed"
 			}
+			last = s.stdout.drain().last()
 			if failed == "" && code != 0 {
-				failed = cmp.Or(s.stdout.drain().last(), s.stderr.drain().last(), fmt.Sprintf("the check ended with %d", code))
+				failed = cmp.Or(last, s.stderr.drain().last(), fmt.Sprintf("the %s ended with %d", name, code))
 			}
-			return failed
+			return last, failed
 		case <-stopped:
 			stopped, late = nil, time.After(j.Patience)
 			s.send(order{Signal: syscall.SIGTERM, Everything: true})

@@ -149,6 +149,32 @@ func (k *keeping) judge(ctx context.Context) (until time.Time, err error) {
 	}
 }
 
+// held returns an error unless the daemon says that the claim is held. It is one of ErrLost if it is
+// not, or nobody answers for as long as insist.
+func (k *keeping) held(ctx context.Context) error {
+	for since := time.Now(); ; clock.Pause(ctx, again) {
+		asking, cancel := context.WithTimeout(ctx, insist)
+		cl, err := client.Do(asking, k.daemon, api.OpGetClaim, api.GetClaimInput{ID: string(k.claim.ID), Agent: k.claim.Agent, After: api.EventsFuture})
+		cancel()
+		p, refused := errors.AsType[*api.Problem](err)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil && cl.State != claim.Held:
+			return endOf(cl)
+		case err == nil && time.Now().Before(cl.ExpiresAt.Time):
+			return nil
+		case err == nil:
+			_, err = k.judge(ctx)
+			return err
+		case refused && (p.Code == api.CodeClaimLost || p.Code == api.CodeUnknownClaim):
+			return lost(p)
+		case time.Since(since) >= insist:
+			return fmt.Errorf("%w: the daemon cannot be asked whether it is held: %w", ErrLost, err)
+		}
+	}
+}
+
 // renewEvery is how often to renew a claim if the daemon cannot see this process, or the usage has
 // grown.
 const renewEvery = 30 * time.Second

@@ -12,6 +12,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
+	"dibs/internal/run/worktree"
 )
 
 // Options configure what to run, and for which tasks.
@@ -43,6 +44,10 @@ type Options struct {
 	// Check is a command of a shell that decides whether the task is done, once the command has ended
 	// with 0; empty for no check.
 	Check string
+	// Trees is where each attempt gets a worktree to run in; nil for none. Setup and Publish are then
+	// commands of a shell, run before the command and after the check; empty for none.
+	Trees          *worktree.Repository
+	Setup, Publish string
 	// Progress makes the last line of the command's output the claim's progress.
 	Progress bool
 	// Tell is told what happens, as it happens.
@@ -155,14 +160,16 @@ const (
 
 // Result is what became of a task.
 type Result struct {
-	Task     api.TaskRef  `json:"task"`
-	Claim    claim.ID     `json:"claim"`
-	Agent    string       `json:"agent"`
-	Outcome  claim.Ending `json:"outcome"`
-	ExitCode int          `json:"exit_code"`
-	Seconds  float64      `json:"seconds"`
-	Text     string       `json:"text,omitempty"`    // the summary, or the reason
-	Pending  bool         `json:"pending,omitempty"` // Notion has not been told yet
+	Task      api.TaskRef  `json:"task"`
+	Claim     claim.ID     `json:"claim"`
+	Agent     string       `json:"agent"`
+	Outcome   claim.Ending `json:"outcome"`
+	ExitCode  int          `json:"exit_code"`
+	Seconds   float64      `json:"seconds"`
+	Text      string       `json:"text,omitempty"`      // the summary, or the reason
+	Pending   bool         `json:"pending,omitempty"`   // Notion has not been told yet
+	Branch    string       `json:"branch,omitempty"`    // of the attempt's worktree
+	Published string       `json:"published,omitempty"` // the address that the publisher printed
 	// Again is when the task is tried again; zero if it is not, by this run.
 	Again api.Time `json:"try_again_at,omitzero"`
 	// Attempts is how often this run gave the task back; GivenUp says that it was the last time.

@@ -102,6 +102,9 @@ func (l *loop) over(ctx context.Context, j *job, code int, err error) (bool, int
 	if lost, ok := errors.AsType[*lostError](err); ok {
 		end.Outcome = lost.as
 	}
+	if j.unready && !j.stopped && err == nil {
+		end.Outcome = claim.EndFailed // whatever is wrong here is wrong for the next task, too
+	}
 	enough := l.Count(end)
 	switch {
 	case j.stopped, err != nil && !errors.Is(err, ErrLost):

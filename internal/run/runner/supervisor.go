@@ -19,6 +19,7 @@ type supervisor struct {
 	cmd     *exec.Cmd
 	pipe    *os.File
 	orders  *json.Encoder
+	idle    bool          // no command was to be started yet
 	reports <-chan report // closed when the process ended
 	stdout  *output       // the command's
 	stderr  *output
@@ -58,7 +59,7 @@ func (o *Options) newSupervisor() (*supervisor, error) {
 	defer theirStdout.Close()
 	s := &supervisor{
 		cmd: exec.Command(o.Supervisor[0], o.Supervisor[1:]...), pipe: orders, orders: json.NewEncoder(orders),
-		stdout: stdout, stderr: stderr, front: isTerminal(o.Stdin),
+		stdout: stdout, stderr: stderr, front: isTerminal(o.Stdin), idle: true,
 	}
 	s.cmd.Env, s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = o.Env, o.Stdin, os.Stderr, os.Stderr
 	s.cmd.ExtraFiles = []*os.File{theirOrders, theirReports, theirStderr, theirStdout}
@@ -89,15 +90,21 @@ func (o *Options) newSupervisor() (*supervisor, error) {
 	return s, nil
 }
 
-// send sends an order. If the supervisor is gone, its reports end.
-func (s *supervisor) send(o order) { _ = s.orders.Encode(o) }
+// send sends an order. If the supervisor is gone, its reports end. Before a command was to be started
+// there is nothing to signal.
+func (s *supervisor) send(o order) {
+	if !s.idle || o.Leave {
+		_ = s.orders.Encode(o)
+	}
+}
 
-// run makes the supervisor start a command.
-func (s *supervisor) run(command, env, files []string) {
-	o := order{Run: command, Env: env, Files: files}
+// run makes the supervisor start a command in a folder; empty for the current one.
+func (s *supervisor) run(dir string, command, env, files []string) {
+	o := order{Run: command, Dir: dir, Env: env, Files: files}
 	if s.front {
 		o.Group = syscall.Getpgrp()
 	}
+	s.idle = false
 	s.send(o)
 }
 
@@ -151,6 +158,7 @@ func (s *supervisor) killRest(pid int) {
 // and leave running processes alone.
 type order struct {
 	Run   []string
+	Dir   string // where it runs; empty for the supervisor's
 	Env   []string
 	Group int      // the process group of the command; 0 for one of its own
 	Files []string // removed if dibs run is killed
@@ -229,7 +237,7 @@ type supervising struct {
 // run runs the command of the first order, and returns once nothing of it is left.
 func (s *supervising) run(first order, orders <-chan order) error {
 	cmd := exec.Command(first.Run[0], first.Run[1:]...)
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = first.Env, os.Stdin, s.stdout, s.stderr
+	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = first.Dir, first.Env, os.Stdin, s.stdout, s.stderr
 	cmd.SysProcAttr = attributes(first.Group)
 	err := cmd.Start()
 	s.stderr.Close()

@@ -27,8 +27,8 @@ type Attempt struct {
 }
 
 // Begin returns the worktree of an attempt. It goes on with that of the last one, and with its branch,
-// here or at the remote. What a process that was killed had begun is finished first. ErrInUse is
-// returned while the last attempt still runs on this machine.
+// here or at the remote. What a process that was killed had begun is finished first. The error is
+// ErrInUse while the last attempt still runs on this machine, or the branch is checked out elsewhere.
 func (r *Repository) Begin(ctx context.Context, f For) (_ *Attempt, err error) {
 	base, err := r.baseCommit(ctx)
 	if err != nil {
@@ -48,8 +48,7 @@ func (r *Repository) Begin(ctx context.Context, f For) (_ *Attempt, err error) {
 	if err != nil {
 		return nil, err
 	}
-	again := m.Task != ""
-	if !again {
+	if m.Task == "" {
 		m = Mark{Task: f.Task, Branch: r.branch(ctx, f)}
 	}
 	if m.Made {
@@ -60,7 +59,7 @@ func (r *Repository) Begin(ctx context.Context, f For) (_ *Attempt, err error) {
 	if !m.Made && (m.Path == "" || !r.ours(ctx, m)) {
 		m.Path = r.free(f, m.Branch)
 	}
-	m.Claim, m.Agent, m.Base, m.Done = f.Claim, f.Agent, base, false
+	m.Claim, m.Agent, m.Base, m.From, m.Done = f.Claim, f.Agent, base, r.base, false
 	m.Attempt = max(m.Attempt, f.Former) + 1
 	if err := r.write(m); err != nil {
 		return nil, err
@@ -79,11 +78,14 @@ func (r *Repository) Begin(ctx context.Context, f For) (_ *Attempt, err error) {
 func (a *Attempt) make(ctx context.Context) error {
 	r, branch := a.r, "refs/heads/"+a.Branch
 	r.unlockRef(branch)
+	pushed, tip := r.pushed(ctx, a.Branch), r.commit(ctx, branch)
 	if !a.Made {
 		r.discard(ctx, a.Path)
-		if _, err := r.git(ctx, r.common, "rev-parse", "--verify", "--quiet", branch); err != nil {
-			from := cmp.Or(r.pushed(ctx, a.Branch), a.Base)
-			if err := r.change(ctx, r.common, "update-ref", branch, from, ""); err != nil {
+		if at, _ := r.git(ctx, r.common, "for-each-ref", "--format=%(worktreepath)", branch); at != "" {
+			return fmt.Errorf("its branch %s is %w in %s", a.Branch, ErrInUse, at)
+		}
+		if tip == "" || pushed != "" && r.has(ctx, pushed, tip) {
+			if err := r.change(ctx, r.common, "update-ref", branch, cmp.Or(pushed, a.Base), tip); err != nil {
 				return err
 			}
 		}
@@ -91,7 +93,6 @@ func (a *Attempt) make(ctx context.Context) error {
 		if err := os.MkdirAll(filepath.Dir(a.Path), 0o777); err != nil {
 			return err
 		}
-		// git refuses a branch that is checked out elsewhere, and a folder that is not empty.
 		if err := r.change(ctx, r.common, "worktree", "add", "--quiet", a.Path, a.Branch); err != nil {
 			return err
 		}
@@ -102,13 +103,18 @@ func (a *Attempt) make(ctx context.Context) error {
 	}
 	dir, err := r.git(ctx, a.Path, "rev-parse", "--path-format=absolute", "--git-dir")
 	if err != nil || filepath.Dir(filepath.Dir(dir)) != r.common {
-		return fmt.Errorf("%s is no worktree of this repository any more: remove it, and its branch %s is checked out anew", a.Path, a.Branch)
+		return fmt.Errorf("remove %s, and %s is checked out anew: it is no worktree of this repository any more", a.Path, a.Branch)
 	}
 	for _, lock := range []string{"index.lock", "HEAD.lock"} { // of a git that was killed: we hold the mark's lock
 		_ = os.Remove(filepath.Join(dir, lock))
 	}
 	if head, err := r.git(ctx, a.Path, "symbolic-ref", "--quiet", "HEAD"); err != nil || head != branch {
-		return fmt.Errorf("%s is on %s: check out %s there, or remove it", a.Path, cmp.Or(head, "a commit without a branch"), a.Branch)
+		return fmt.Errorf("check out %s in its worktree, or remove that: it is on %s, in %s", a.Branch, cmp.Or(strings.TrimPrefix(head, "refs/heads/"), "no branch"), a.Path)
+	}
+	if pushed != "" && !r.has(ctx, branch, pushed) { // somebody went on elsewhere
+		if err := r.change(ctx, a.Path, "merge", "--quiet", "--ff-only", pushed); err != nil {
+			r.say("%s is without what was pushed of it: %v", a.Branch, err)
+		}
 	}
 	_ = r.change(ctx, r.common, "worktree", "lock", "--reason", "dibs: "+a.Agent+" is at it", a.Path) // it may be locked
 	return nil
@@ -221,44 +227,48 @@ func (r *Repository) forget(path string) {
 
 // Leave lets go of the worktree, and keeps it.
 func (a *Attempt) Leave() {
-	if a.Made {
+	if a.Made { // else, or once it was removed, there is nothing to unlock
 		_ = a.r.change(context.Background(), a.r.common, "worktree", "unlock", a.Path)
 	}
 	a.lock.Close()
 }
 
-// Where says where the work is, for the task's card: the branch, and how much differs from the base.
-func (a *Attempt) Where(ctx context.Context) string {
-	size, _ := a.r.git(ctx, a.r.common, "diff", "--shortstat", a.Base+"...refs/heads/"+a.Branch)
-	return "branch " + a.Branch + ": " + cmp.Or(strings.TrimSpace(size), "nothing changed")
+// Where says where the work is: the branch, and how much of it there is; any reports whether there is.
+func (a *Attempt) Where(ctx context.Context) (where string, any bool) {
+	fork, _ := a.r.git(ctx, a.Path, "merge-base", a.Base, "HEAD")
+	size, _ := a.r.git(ctx, a.Path, "diff", "--shortstat", cmp.Or(fork, a.Base))
+	if dirty, _ := a.r.git(ctx, a.Path, "status", "--porcelain"); dirty != "" {
+		size += ", not all of it committed"
+	}
+	host, _ := os.Hostname()
+	return "branch " + a.Branch + " on " + cmp.Or(host, "its machine") + ": " + cmp.Or(strings.Trim(size, " ,"), "nothing changed"), size != ""
 }
 
-// On returns an error unless the worktree is still on its branch.
-func (a *Attempt) On(ctx context.Context) error {
-	head, _ := a.r.git(ctx, a.Path, "symbolic-ref", "--quiet", "--short", "HEAD")
-	if head != a.Branch {
-		return fmt.Errorf("the worktree %s is on %s, not on %s", a.Path, cmp.Or(head, "no branch"), a.Branch)
-	}
-	return nil
-}
+// Commit is a script of sh that commits what is not committed, in the agent's name. It fails where
+// the worktree is not on its branch, or in the middle of a merge with conflicts.
+const Commit = `set -e
+on=$(git symbolic-ref --quiet --short HEAD || echo "no branch")
+if [ "$on" != "$DIBS_BRANCH" ]; then echo "the worktree is on $on, not on $DIBS_BRANCH" >&2; exit 1; fi
+torn=$(git diff --name-only --diff-filter=U | head -n 1)
+if [ -n "$torn" ]; then echo "$torn has conflicts that are not resolved" >&2; exit 1; fi
+[ -n "$(git status --porcelain)" ] || exit 0
+git add --all
+if git diff --cached --quiet && ! git rev-parse --quiet --verify MERGE_HEAD >/dev/null; then exit 0; fi
+mail=$(git config user.email || echo agent@dibs.invalid)
+export GIT_AUTHOR_NAME="$DIBS_AGENT" GIT_AUTHOR_EMAIL="$mail"
+git var GIT_COMMITTER_IDENT >/dev/null 2>&1 || export GIT_COMMITTER_NAME="$DIBS_AGENT" GIT_COMMITTER_EMAIL="$mail"
+git commit --quiet -m "${DIBS_TASK_KEY:+$DIBS_TASK_KEY: }$DIBS_TASK_TITLE"
+`
 
 // Publish notes that the publisher ended with 0, and the address that it printed, if any.
 func (a *Attempt) Publish(ctx context.Context, address string) error {
-	tip, err := a.r.git(ctx, a.r.common, "rev-parse", "refs/heads/"+a.Branch)
-	if err != nil {
-		return err
-	}
-	a.Done, a.Tip, a.Published = true, tip, cmp.Or(address, a.Published)
+	a.Done, a.Tip, a.Published = true, a.r.commit(ctx, "refs/heads/"+a.Branch), cmp.Or(address, a.Published)
 	return a.r.write(a.Mark)
 }
 
-// Completed lets go of the worktree of a completed task, and removes it if its work is elsewhere, too.
+// Completed removes the worktree of a completed task if its work is elsewhere, too. Leave is still to come.
 func (a *Attempt) Completed(ctx context.Context) error {
-	defer a.lock.Close()
-	if err := a.r.change(ctx, a.r.common, "worktree", "unlock", a.Path); err != nil {
-		a.r.say("%v", err)
-	}
-	if a.r.state(ctx, a.Mark) == Kept && a.r.pushed(ctx, a.Branch) != a.r.tip(ctx, a.Branch) {
+	if a.r.state(ctx, a.Mark) == Kept {
 		return nil
 	}
 	_, err := a.r.remove(ctx, a.Mark)

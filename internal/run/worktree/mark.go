@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,8 +18,9 @@ type Mark struct {
 	Claim     string `json:"claim"` // of the last attempt
 	Agent     string `json:"agent"`
 	Branch    string `json:"branch"`
-	Path      string `json:"path"`
-	Base      string `json:"base"` // the commit
+	Path      string `json:"path"`           // empty once it was removed
+	Base      string `json:"base"`           // the commit
+	From      string `json:"from,omitempty"` // the ref that --base named
 	Attempt   int    `json:"attempt"`
 	Made      bool   `json:"made"`                // the worktree is whole; until then nobody worked in it
 	Done      bool   `json:"done,omitempty"`      // the publisher ended with 0, at Published
@@ -26,8 +28,8 @@ type Mark struct {
 	Tip       string `json:"tip,omitempty"`       // the commit that was published
 }
 
-// ErrInUse says that another process is at a task's worktree.
-var ErrInUse = errors.New("its worktree is in use")
+// ErrInUse says that another process is at a task's worktree, or its branch is checked out elsewhere.
+var ErrInUse = errors.New("in use")
 
 func (r *Repository) marks() string { return filepath.Join(r.common, "dibs", "worktrees") }
 
@@ -46,7 +48,7 @@ func (r *Repository) lock(task string) (*os.File, error) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, ErrInUse
+			return nil, fmt.Errorf("its worktree is %w by another dibs", ErrInUse)
 		}
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
@@ -86,6 +88,31 @@ func (r *Repository) write(m Mark) error {
 	}
 	r.step()
 	return os.Rename(name, r.markFile(m.Task))
+}
+
+// Of returns the mark of the worktree that a folder is in; an empty one if dibs made none there.
+func Of(ctx context.Context, dir string) (Mark, error) {
+	r, err := Open(ctx, dir, "", nil)
+	if err != nil {
+		return Mark{}, err
+	}
+	top, err := r.git(ctx, dir, "rev-parse", "--show-toplevel")
+	if err != nil {
+		return Mark{}, err
+	}
+	tasks, err := r.tasks()
+	for _, task := range tasks {
+		if m, err := r.read(task); err == nil && m.Made && sameFile(m.Path, top) {
+			return m, nil
+		}
+	}
+	return Mark{}, err
+}
+
+func sameFile(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
 // tasks returns the tasks that have a mark.

@@ -5,7 +5,8 @@
 // one for each task. A mark is written before what it names is made, and removed after that is gone, so
 // that whoever comes next can finish what was begun; a lock beside it says that a process is at it.
 // What has no mark is not touched. A worktree is removed only with nothing in it that its branch does
-// not have, and the branch stays.
+// not have, and the branch stays. So does the mark of a task that was published, without a path: the
+// next attempt is told the address.
 package worktree
 
 import (
@@ -35,7 +36,7 @@ type Repository struct {
 }
 
 // Open returns the repository of a folder. base is a ref from which branches are made; empty for the
-// default branch of the remote, else HEAD. It is an error if there is no such commit.
+// default branch of the remote, else HEAD.
 func Open(ctx context.Context, dir, base string, say func(string, ...any)) (*Repository, error) {
 	r := &Repository{base: base, say: say, step: func() {}}
 	common, err := r.git(ctx, dir, "rev-parse", "--path-format=absolute", "--git-common-dir")
@@ -58,32 +59,40 @@ func (r *Repository) baseCommit(ctx context.Context) (string, error) {
 	if remote != "" {
 		fetching, cancel := context.WithTimeout(ctx, fetchTime)
 		defer cancel()
-		if _, err := r.git(fetching, r.common, "fetch", "--quiet", remote); err != nil {
+		// Not as the repository may have it: a bare clone keeps nothing of what it fetches, and a mirror
+		// would take its own branches back to where they are at the remote.
+		_, err := r.git(fetching, r.common, "fetch", "--quiet", "--refmap=", remote, "+refs/heads/*:refs/remotes/"+remote+"/*")
+		if err == nil && r.base == "" && r.commit(ctx, "refs/remotes/"+remote+"/HEAD") == "" {
+			_, err = r.git(fetching, r.common, "remote", "set-head", remote, "--auto") // as a clone does
+		}
+		if err != nil {
 			r.say("%v: going on with what was fetched before", err)
 		}
 	}
-	return r.knownBase(ctx, remote)
+	return r.knownBase(ctx, r.base)
 }
 
-// knownBase is baseCommit without a fetch.
-func (r *Repository) knownBase(ctx context.Context, remote string) (string, error) {
+// commit returns the commit of a ref; empty if there is none.
+func (r *Repository) commit(ctx context.Context, ref string) string {
+	commit, _ := r.git(ctx, r.common, "rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}")
+	return commit
+}
+
+// knownBase returns the commit of a base, as far as it was fetched.
+func (r *Repository) knownBase(ctx context.Context, base string) (string, error) {
+	remote := r.remote(ctx)
 	candidates := []string{"refs/remotes/" + remote + "/HEAD", "HEAD"}
-	if r.base != "" {
-		candidates = []string{r.base, "refs/remotes/" + remote + "/" + r.base}
+	if base != "" {
+		candidates = []string{base, "refs/remotes/" + remote + "/" + base}
 	}
-	var commits []string
-	for _, ref := range candidates {
-		if commit, err := r.git(ctx, r.common, "rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}"); err == nil {
-			commits = append(commits, commit)
-		}
-	}
+	first, second := r.commit(ctx, candidates[0]), r.commit(ctx, candidates[1])
 	switch {
-	case len(commits) == 0:
-		return "", fmt.Errorf("there is no commit %s in %s: name one with --base", cmp.Or(r.base, "HEAD"), r.common)
-	case r.base != "" && len(commits) == 2 && r.has(ctx, commits[1], commits[0]):
-		return commits[1], nil // the local branch is behind
+	case first == "" && second == "":
+		return "", fmt.Errorf("there is no commit %s in %s: name one with --base", cmp.Or(base, "HEAD"), r.common)
+	case base != "" && first != "" && second != "" && r.has(ctx, second, first):
+		return second, nil // the local branch is behind
 	}
-	return commits[0], nil
+	return cmp.Or(first, second), nil
 }
 
 // remote returns the remote to fetch from: origin, or the only one; empty without any.

@@ -2,6 +2,7 @@ package worktree
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,6 +47,7 @@ func doomed(dir string, at int) int {
 	if a.Publish(ctx, "https://forge.example/1") != nil || a.Completed(ctx) != nil {
 		return 4
 	}
+	a.Leave()
 	return 0
 }
 
@@ -59,8 +61,12 @@ func run(dir string, args ...string) (string, bool) {
 }
 
 func work(dir string) bool {
-	_, ok := run(dir, "commit", "--quiet", "--allow-empty", "-m", "work")
-	return ok
+	if os.WriteFile(filepath.Join(dir, "work"), []byte("done\n"), 0o666) != nil {
+		return false
+	}
+	_, added := run(dir, "add", "work")
+	_, ok := run(dir, "commit", "--quiet", "-m", "work")
+	return added && ok
 }
 
 // newRepository returns a repository with a commit, and a worktree that somebody else made at the path
@@ -83,6 +89,7 @@ func newRepository(t *testing.T) (dir, foreign string) {
 // TestKilledAtEveryStep kills the process at each step, and checks that the next one finishes: no commit
 // is lost, no second worktree is left, and another's is not touched.
 func TestKilledAtEveryStep(t *testing.T) {
+	testkit.TakesSeconds(t)
 	for at, died := 1, true; died; at++ {
 		testkit.Require(t, at < 50, "it never ends")
 		dir, foreign := newRepository(t)
@@ -99,7 +106,8 @@ func TestKilledAtEveryStep(t *testing.T) {
 		a, err := r.Begin(t.Context(), attempt)
 		testkit.Require(t, err == nil, "step %d: the next attempt: %v", at, err)
 		testkit.Check(t, a.Branch == "dibs/TASK-2-fix-the-login" && a.Path == foreign+"-2", "step %d: %+v", at, a.Mark)
-		testkit.Must(t, a.On(t.Context()))
+		on, _ := run(a.Path, "symbolic-ref", "--short", "HEAD")
+		testkit.Check(t, on == a.Branch, "step %d: on %s", at, on)
 		reachable, _ := run(dir, "rev-list", "--all")
 		for commit := range strings.FieldsSeq(before) {
 			testkit.Check(t, strings.Contains(reachable, commit), "step %d: commit %s is lost", at, commit)
@@ -113,7 +121,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 		testkit.Check(t, removed && err == nil, "step %d: removed %v, %v", at, removed, err)
 		trees, _ = run(dir, "worktree", "list")
 		testkit.Check(t, strings.Count(trees, "\n") == 1 && strings.Contains(trees, "[theirs]"), "step %d: %s", at, trees)
-		left, err := r.tasks()
+		left, _, err := r.List(t.Context())
 		testkit.Check(t, len(left) == 0 && err == nil, "step %d: marks %v, %v", at, left, err)
 	}
 }
@@ -125,13 +133,16 @@ func TestOnlyCleanWorktreesOfNobodyAreRemoved(t *testing.T) {
 	a, err := r.Begin(t.Context(), attempt)
 	testkit.Must(t, err)
 	_, err = r.Begin(t.Context(), attempt)
-	testkit.Check(t, err == ErrInUse, "a second attempt at once: %v", err)
+	testkit.Check(t, errors.Is(err, ErrInUse), "a second attempt at once: %v", err)
 	removed, err := r.Remove(t.Context(), a.Mark)
 	testkit.Check(t, !removed && err == nil, "held: removed %v, %v", removed, err)
 	a.Leave()
+	_, states, err := r.List(t.Context())
+	testkit.Check(t, len(states) == 1 && states[0] == Merged && err == nil, "untouched: states %v, %v", states, err)
+	testkit.Require(t, work(a.Path), "no commit")
 	testkit.Must(t, os.WriteFile(filepath.Join(a.Path, "new"), nil, 0o666))
 	removed, err = r.Remove(t.Context(), a.Mark)
 	testkit.Check(t, !removed && err == nil, "not committed: removed %v, %v", removed, err)
-	_, states, err := r.List(t.Context())
+	_, states, err = r.List(t.Context())
 	testkit.Check(t, len(states) == 1 && states[0] == Kept && err == nil, "states %v, %v", states, err)
 }

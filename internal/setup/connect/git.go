@@ -10,7 +10,10 @@ import (
 	"strings"
 )
 
-// git returns the hook that checks every commit of the project's repository. Hooks outside of the
+// gitHooks are the hooks of git that dibs answers.
+var gitHooks = []string{"pre-commit", "pre-push"}
+
+// git returns the hooks that check every commit and push of the project's repository. Hooks outside of the
 // repository are left alone: other repositories may share them.
 func (p Place) git(undo bool) ([]file, error) {
 	repository, err := p.askGit("--git-common-dir")
@@ -25,14 +28,17 @@ func (p Place) git(undo bool) ([]file, error) {
 	if tree, err := p.askGit("--show-toplevel"); err == nil { // a bare repository has no tree
 		within = []string{tree, repository}
 	}
-	hook := file{path: filepath.Join(hooks, "pre-commit"), mode: runnable, within: within, edit: p.preCommit}
+	var all []file
+	for _, name := range gitHooks {
+		all = append(all, file{path: filepath.Join(hooks, name), mode: runnable, within: within, edit: p.gitHook(name)})
+	}
 	if _, err := (file{path: hooks, within: within}).find(); err != nil {
 		if undo {
-			return nil, fmt.Errorf("core.hooksPath points outside this repository (%s is not below %s): take the lines of dibs out of %s yourself, if it has any", hooks, within[0], hook.path)
+			return nil, fmt.Errorf("core.hooksPath points outside this repository (%s is not below %s): take the lines of dibs out of %s and %s yourself, if they have any", hooks, within[0], all[0].path, all[1].path)
 		}
-		return nil, fmt.Errorf("core.hooksPath points outside this repository (%s is not below %s): add %q to %s yourself; exit code 2 must stop the commit", hooks, within[0], p.hook("pre-commit", ""), hook.path)
+		return nil, fmt.Errorf("core.hooksPath points outside this repository (%s is not below %s): add %q to %s, and likewise %s, yourself; exit code 2 must stop the commit, and the push", hooks, within[0], p.hook(gitHooks[0], ""), all[0].path, gitHooks[1])
 	}
-	return []file{hook}, nil
+	return all, nil
 }
 
 // askGit asks git for a path.
@@ -47,8 +53,12 @@ func (p Place) askGit(what ...string) (string, error) {
 	return string(bytes.TrimRight(out, "\r\n")), err
 }
 
-// preCommit edits the hook. Our part comes first: the rest may end with exec or exit.
-func (p Place) preCommit(before []byte, undo bool) ([]byte, error) {
+// gitHook returns what edits a hook. Our part comes first: the rest may end with exec or exit.
+func (p Place) gitHook(name string) func([]byte, bool) ([]byte, error) {
+	return func(before []byte, undo bool) ([]byte, error) { return p.editHook(name, before, undo) }
+}
+
+func (p Place) editHook(name string, before []byte, undo bool) ([]byte, error) {
 	const shell = "#!/bin/sh"
 	cut, err := cutBlock(string(before))
 	if err != nil {
@@ -62,8 +72,8 @@ func (p Place) preCommit(before []byte, undo bool) ([]byte, error) {
 		return []byte(text), nil
 	}
 	const refuses = " || [ $? -ne 2 ] || exit 1\n"
-	_, flags, _ := calls(strings.TrimSuffix(cut.ours, refuses), "pre-commit")
-	line := p.hook("pre-commit", flags) + refuses
+	_, flags, _ := calls(strings.TrimSuffix(cut.ours, refuses), name)
+	line := p.hook(name, flags) + refuses
 	if cut.ours == line {
 		return before, nil
 	}
@@ -73,7 +83,7 @@ func (p Place) preCommit(before []byte, undo bool) ([]byte, error) {
 	}
 	first, rest, _ := strings.Cut(text, "\n")
 	if !shells.MatchString(first) {
-		return nil, fmt.Errorf("it is a hook, but not of a shell (%q): have it call %q and refuse on exit code 2", first, p.hook("pre-commit", ""))
+		return nil, fmt.Errorf("it is a hook, but not of a shell (%q): have it call %q and refuse on exit code 2", first, p.hook(name, ""))
 	}
 	return []byte(first + "\n\n" + ours + rest), nil
 }
