@@ -135,13 +135,16 @@ func (a *Attempt) setup(ctx context.Context) error {
 	return os.WriteFile(a.Setup, []byte(text+"\n"), 0o700)
 }
 
-// unlockRef removes a lock of one of our branches that a killed git left: git itself holds one for
-// less than a second.
+// unlockRef removes a lock of one of our branches that a killed git left: others hold one for a moment.
 func (r *Repository) unlockRef(ref string) {
 	file := filepath.Join(r.common, ref+".lock")
-	if info, err := os.Lstat(file); err == nil && time.Since(info.ModTime()) > 10*time.Second {
-		_ = os.Remove(file)
+	for range 20 {
+		if _, err := os.Lstat(file); err != nil {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
+	_ = os.Remove(file)
 }
 
 // branch returns the branch of a task: one of its earlier attempts, or a new name.

@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -134,7 +135,8 @@ func Environment(env []string) []string {
 // git runs a command of git in a folder, and returns what it wrote.
 func (r *Repository) git(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.Dir, cmd.WaitDelay = dir, time.Second
+	cmd.Dir, cmd.WaitDelay, cmd.SysProcAttr = dir, 5*time.Second, attributes()
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it removes its locks
 	cmd.Env = append(Environment(os.Environ()), "GIT_TERMINAL_PROMPT=0", "LC_ALL=C")
 	out, err := cmd.Output()
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
