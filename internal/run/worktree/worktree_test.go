@@ -61,7 +61,9 @@ func run(dir string, args ...string) (string, bool) {
 }
 
 func work(dir string) bool {
-	if os.WriteFile(filepath.Join(dir, "work"), []byte("done\n"), 0o666) != nil {
+	name := filepath.Join(dir, "work")
+	before, _ := os.ReadFile(name)
+	if os.WriteFile(name, append(before, "done\n"...), 0o666) != nil {
 		return false
 	}
 	_, added := run(dir, "add", "work")
@@ -145,4 +147,91 @@ func TestOnlyCleanWorktreesOfNobodyAreRemoved(t *testing.T) {
 	testkit.Check(t, !removed && err == nil, "not committed: removed %v, %v", removed, err)
 	_, states, err = r.List(t.Context())
 	testkit.Check(t, len(states) == 1 && states[0] == Kept && err == nil, "states %v, %v", states, err)
+}
+
+// TestRemotes goes from a first attempt to one on another machine, and to what is merged, beside a plain
+// clone, a bare one and a mirror.
+func TestRemotes(t *testing.T) {
+	testkit.TakesSeconds(t)
+	for _, kind := range []string{"--quiet", "--bare", "--mirror"} {
+		t.Run(kind, func(t *testing.T) {
+			dir := t.TempDir()
+			git := func(args ...string) string {
+				out, ok := run(dir, args...)
+				testkit.Require(t, ok, "git %v: %s", args, out)
+				return out
+			}
+			in := func(name string) string { return filepath.Join(dir, name) }
+			git("init", "--quiet", "--bare", "-b", "trunk", "forge.git")
+			git("clone", "--quiet", "forge.git", "hers")
+			testkit.Must(t, os.Mkdir(in("hers/.dibs"), 0o777))
+			testkit.Must(t, os.WriteFile(in("hers/.dibs/setup"), []byte("#!/bin/sh\n"), 0o777))
+			push := func(text string) {
+				git("-C", "hers", "add", "--all")
+				git("-C", "hers", "commit", "--quiet", "--allow-empty", "-m", text)
+				git("-C", "hers", "push", "--quiet", "origin", "HEAD:trunk")
+			}
+			push("first")
+			git("clone", kind, "forge.git", "app")
+			push("second")
+
+			open := func(base string) *Repository {
+				r, err := Open(t.Context(), in("app"), base, func(text string, args ...any) { t.Errorf(text, args...) })
+				testkit.Must(t, err)
+				return r
+			}
+			r := open("")
+			a, err := r.Begin(t.Context(), attempt)
+			testkit.Must(t, err)
+			testkit.Check(t, a.Base == git("-C", "hers", "rev-parse", "HEAD"), "the base %s was not fetched", a.Base)
+			testkit.Check(t, a.Path == in("app.worktrees/TASK-2-fix-the-login") && a.Mark.Attempt == 1, "%+v", a.Mark)
+			text, err := os.ReadFile(a.Setup)
+			testkit.Check(t, string(text) == "#!/bin/sh\n" && err == nil, "setup %q, %v", text, err)
+			testkit.Require(t, work(a.Path), "no commit")
+			where, any := a.Where(t.Context())
+			testkit.Check(t, any && strings.HasSuffix(where, ": 1 file changed, 1 insertion(+)"), "it is %s", where)
+			state := func(want State) {
+				t.Helper()
+				_, states, err := r.List(t.Context())
+				testkit.Check(t, len(states) == 1 && states[0] == want && err == nil, "states %v, %v; want %s", states, err, want)
+			}
+			state(Held)
+			a.Leave()
+			state(Kept)
+			of, err := Of(t.Context(), a.Path)
+			testkit.Check(t, of.Task == attempt.Task && err == nil, "in the worktree is %+v, %v", of, err)
+			of, _ = Of(t.Context(), in("hers"))
+			testkit.Check(t, of.Task == "", "in hers is %+v", of)
+
+			// It is pushed, and goes on elsewhere; the next attempt here has that.
+			git("-C", a.Path, "push", "--quiet", in("forge.git"), a.Branch)
+			git("-C", "hers", "fetch", "--quiet", "origin")
+			git("-C", "hers", "checkout", "--quiet", a.Branch)
+			git("-C", "hers", "commit", "--quiet", "--allow-empty", "-m", "more")
+			git("-C", "hers", "push", "--quiet", "origin", a.Branch)
+			more := git("-C", "hers", "rev-parse", "HEAD")
+			again, err := r.Begin(t.Context(), attempt)
+			testkit.Must(t, err)
+			testkit.Check(t, again.Path == a.Path && again.Mark.Attempt == 2 && r.commit(t.Context(), "refs/heads/"+a.Branch) == more, "%+v", again.Mark)
+			again.Leave()
+			state(Published)
+
+			// Squashed, it is merged.
+			testkit.Require(t, work(a.Path), "nothing new to commit") // the same file again
+			testkit.Must(t, r.write(again.Mark))
+			git("-C", "hers", "checkout", "--quiet", "-B", "trunk", "origin/trunk")
+			git("-C", "hers", "merge", "--quiet", "--squash", "origin/"+a.Branch)
+			testkit.Must(t, os.WriteFile(in("hers/work"), []byte("done\ndone\n"), 0o666))
+			push("squashed")
+			testkit.Must(t, r.CheckBase(t.Context()))
+			state(Merged)
+			removed, err := r.Remove(t.Context(), again.Mark)
+			testkit.Check(t, removed && err == nil, "removed %v, %v", removed, err)
+			testkit.Check(t, r.commit(t.Context(), "refs/heads/"+a.Branch) != "", "the branch is gone")
+
+			err = open("nowhere").CheckBase(t.Context())
+			testkit.Check(t, err != nil, "a base that is not there: %v", err)
+			testkit.Must(t, open("trunk").CheckBase(t.Context()))
+		})
+	}
 }
