@@ -305,7 +305,7 @@ func TestOtherVariables(t *testing.T) {
 	file := write(t, "")
 	for name, value := range map[string]string{
 		"DIBS_AGENT": "Sandman", "DIBS_SESSION": "s",
-		"DIBS_TASK_ID": "t", "DIBS_TASK_TITLE": "t", "DIBS_TASK_URL": "t", "DIBS_TASK_FILE": "t", "DIBS_SUMMARY_FILE": "t", "DIBS_CLAIM_ID": "c", "DIBS_FENCE": "7", "DIBS_EVENT": "ask", "DIBS_TEXT": "t", "DIBS_TASK": "t", "DIBS_DOWNLOADS": "d", "DIBS_URL": "u", "DIBS_TOKEN": "t", "DIBS_TOKEN_FILE": "f", "DIBS_TOKEN_COMMAND": "c", "DIBS_FINGERPRINT": "f", "DIBS_CONFIG": file, "DIBS_ACTIVE_HELP": "0", "DIBS_COMPLETION_DESCRIPTIONS": "0",
+		"DIBS_TASK_ID": "t", "DIBS_TASK_TITLE": "t", "DIBS_TASK_URL": "t", "DIBS_TASK_FILE": "t", "DIBS_SUMMARY_FILE": "t", "DIBS_CLAIM_ID": "c", "DIBS_FENCE": "7", "DIBS_WORKTREE": "w", "DIBS_BRANCH": "b", "DIBS_BASE": "c", "DIBS_ATTEMPT": "2", "DIBS_PUBLISHED": "u", "DIBS_EVENT": "ask", "DIBS_TEXT": "t", "DIBS_TASK": "t", "DIBS_DOWNLOADS": "d", "DIBS_URL": "u", "DIBS_TOKEN": "t", "DIBS_TOKEN_FILE": "f", "DIBS_TOKEN_COMMAND": "c", "DIBS_FINGERPRINT": "f", "DIBS_CONFIG": file, "DIBS_ACTIVE_HELP": "0", "DIBS_COMPLETION_DESCRIPTIONS": "0",
 		"DIBS_CLAIM_SETLE": "", "DIBSON": "1", "NOTION_TOKEN": "ntn_secret",
 	} {
 		t.Setenv(name, value)

@@ -178,6 +178,7 @@ var otherVariables = []string{
 	prefix + "CONFIG", prefix + "AGENT", prefix + "SESSION", prefix + "DOWNLOADS",
 	prefix + "URL", prefix + "TOKEN", prefix + "TOKEN_FILE", prefix + "TOKEN_COMMAND", prefix + "FINGERPRINT",
 	prefix + "TASK_ID", prefix + "TASK_KEY", prefix + "TASK_TITLE", prefix + "TASK_URL", prefix + "TASK_FILE", prefix + "SUMMARY_FILE", prefix + "USAGE_FILE", prefix + "CLAIM_ID", prefix + "FENCE",
+	prefix + "WORKTREE", prefix + "BRANCH", prefix + "BASE", prefix + "ATTEMPT", prefix + "PUBLISHED",
 	prefix + "EVENT", prefix + "TEXT", prefix + "TASK",
 	prefix + "ACTIVE_HELP", prefix + "COMPLETION_DESCRIPTIONS",
 }

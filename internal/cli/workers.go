@@ -282,7 +282,7 @@ func (l *lines) flush() {
 // reopening adds to an error about failed tasks how to open them again.
 func (a *app) reopening(err error) error {
 	failing, ok := errors.AsType[*runner.FailingError](err)
-	if !ok {
+	if !ok || failing.Open == failing.Tasks {
 		return err
 	}
 	command := a.program() + " reopen"

@@ -76,6 +76,7 @@ type End struct {
 	Agent   string
 	Claimed time.Time
 	Outcome claim.Ending // empty if that is not known
+	Open    bool         // it counts as failed, and was given back
 }
 
 // Failures counts the tasks that failed in a row, of one loop or of several at once.
@@ -90,6 +91,7 @@ type Failures struct {
 type FailingError struct {
 	Agents []string // who failed them
 	Tasks  int
+	Open   int       // how many of them were given back
 	Since  time.Time // when the first of them was claimed
 }
 
@@ -106,6 +108,9 @@ func (f *Failures) Count(end End) error {
 	case claim.EndFailed:
 		if f.row.Tasks++; f.row.Tasks == 1 || end.Claimed.Before(f.row.Since) {
 			f.row.Since = end.Claimed
+		}
+		if end.Open {
+			f.row.Open++
 		}
 		if !slices.Contains(f.row.Agents, end.Agent) {
 			f.row.Agents = append(f.row.Agents, end.Agent)

@@ -103,7 +103,7 @@ func (l *loop) over(ctx context.Context, j *job, code int, err error) (bool, int
 		end.Outcome = lost.as
 	}
 	if j.unready && !j.stopped && err == nil {
-		end.Outcome = claim.EndFailed // whatever is wrong here is wrong for the next task, too
+		end.Outcome, end.Open = claim.EndFailed, true // whatever is wrong here is wrong for the next task, too
 	}
 	enough := l.Count(end)
 	switch {
