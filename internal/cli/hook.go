@@ -329,12 +329,12 @@ const prePush = "pre-push"
 // runPrePush refuses a push from a worktree of dibs run whose claim was lost, or whose task another agent
 // has by now. It leaves stdin to the rest of the hook, and every other checkout alone.
 func (a *app) runPrePush(cmd *cobra.Command) error {
-	ctx, cancel := context.WithTimeout(cmd.Context(), commitTime)
-	defer cancel()
-	m, err := worktree.Of(ctx, ".")
+	m, err := worktree.Of(cmd.Context(), ".")
 	if err != nil || m.Task == "" {
 		return err // harmless
 	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), hookTime)
+	defer cancel()
 	unchecked := func(err error) error { return fmt.Errorf("the push is not checked: %w", away(err)) }
 	daemon, err := a.daemonOfHook()
 	if daemon == nil {

@@ -56,7 +56,7 @@ func (r *Repository) Begin(ctx context.Context, f For) (_ *Attempt, err error) {
 			m.Made = false // somebody removed it: the branch is still there
 		}
 	}
-	if !m.Made && (m.Path == "" || !r.ours(ctx, m)) {
+	if !m.Made && (filepath.Dir(m.Path) != r.folder() || !r.ours(ctx, m)) {
 		m.Path = r.free(f, m.Branch)
 	}
 	m.Claim, m.Agent, m.Base, m.From, m.Done = f.Claim, f.Agent, base, r.base, false
@@ -149,11 +149,7 @@ func (r *Repository) unlockRef(ref string) {
 
 // branch returns the branch of a task: one of its earlier attempts, or a new name.
 func (r *Repository) branch(ctx context.Context, f For) string {
-	name := f.Key
-	if name == "" {
-		name = f.Task[max(0, len(f.Task)-12):]
-	}
-	name = "dibs/" + slug(name, 40, false) + "-"
+	name := "dibs/" + cmp.Or(slug(f.Key, 40, false), f.Task[max(0, len(f.Task)-12):]) + "-"
 	found, _ := r.git(ctx, r.common, "for-each-ref", "--format=%(refname)", "refs/heads/"+name+"*", "refs/remotes/*/"+name+"*")
 	if first, _, _ := strings.Cut(found, "\n"); first != "" {
 		return first[strings.Index(first, "/dibs/")+1:]

@@ -188,10 +188,17 @@ func TestLinksStay(t *testing.T) {
 
 // The repository's hook runs our part first and then the rest, refuses what ours refuses, and passes without dibs.
 func TestGit(t *testing.T) {
+	for _, name := range []string{"pre-commit", "pre-push"} {
+		t.Run(name, func(t *testing.T) { testGit(t, name) })
+	}
+	refused(t, "git", project(t.TempDir()), "repository")
+}
+
+func testGit(t *testing.T, name string) {
 	p, fake := repository(t), filepath.Join(t.TempDir(), "dibs")
 	repo := p.Project
 	p.Dibs = fake
-	hook := filepath.Join(repo, ".git", "hooks", "pre-commit")
+	hook := filepath.Join(repo, ".git", "hooks", name)
 	before := "#!/bin/sh\necho mine\nexit 0\n"
 	put(t, hook, before)
 	testkit.Must(t, os.Chmod(hook, 0o755))
@@ -203,7 +210,7 @@ func TestGit(t *testing.T) {
 		{"", "mine", false}, // without dibs
 		{"#!/bin/sh\nexit 1\n", "mine", false},
 		{"#!/bin/sh\necho no; exit 2\n", "no", true},
-		{"#!/bin/sh\n[ \"$*\" = 'hook pre-commit' ]\n", "mine", false},
+		{"#!/bin/sh\n[ \"$*\" = 'hook " + name + "' ]\n", "mine", false},
 	} {
 		if c.script != "" {
 			put(t, fake, c.script)
@@ -215,7 +222,7 @@ func TestGit(t *testing.T) {
 		testkit.Check(t, (err != nil) == c.refused && bytes.Contains(out, []byte(c.out)), "%q: %s, %v", c.script, out, err)
 	}
 	do(t, "git", p, true)
-	got := tree(t, repo)[".git/hooks/pre-commit"]
+	got := tree(t, repo)[".git/hooks/"+name]
 	testkit.Check(t, got == before, "afterwards:\n%s", got)
 	for first, shell := range map[string]bool{
 		"#!/usr/bin/env python3": false, "#!/usr/bin/env -S python3 -m bash": false, "#!/opt/sh/perl": false, "echo": false,
@@ -225,7 +232,6 @@ func TestGit(t *testing.T) {
 		_, err := connect.Plan("git", p, false)
 		testkit.Check(t, shell == (err == nil) && (err == nil || strings.Contains(err.Error(), "not of a shell")), "%q: %v", first, err)
 	}
-	refused(t, "git", project(t.TempDir()), "repository")
 }
 
 // The server and the hooks ask the daemon that was named. Another one takes its place, and what a person added stays.
