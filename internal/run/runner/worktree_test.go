@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,14 +55,13 @@ func attempt(socket string) int {
 
 // granting is a daemon that grants a new claim each time, which ends the former one, and can lose it.
 type granting struct {
-	mu     sync.Mutex
-	claims int
-	lose   bool
-	told   []string
+	claims atomic.Int64
+	lose   atomic.Bool
+	told   atomic.Pointer[string] // the last comment
 }
 
 func (d *granting) id() claim.ID {
-	return claim.ID(fmt.Sprintf("01KA8XQ5V8ZJ6N3T4R7W9Y%04d", d.claims))
+	return claim.ID(fmt.Sprintf("01KA8XQ5V8ZJ6N3T4R7W9Y%04d", d.claims.Load()))
 }
 
 func (d *granting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -73,18 +72,17 @@ func (d *granting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case <-time.After(10 * time.Second):
 		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	if r.Method == http.MethodPost && r.URL.Path == "/v1/claims" {
-		d.claims++
+		d.claims.Add(1)
 	}
 	c := api.Claim{ID: d.id(), Agent: "Sandman", State: claim.Held, Task: api.TaskRef{ID: task, Key: "TASK-2", Title: "Fix it"}, ExpiresAt: api.Time{Time: time.Now().Add(time.Hour)}}
-	if r.Method == http.MethodGet && (d.lose || !strings.Contains(r.URL.Path, string(c.ID))) {
+	if r.Method == http.MethodGet && (d.lose.Load() || !strings.Contains(r.URL.Path, string(c.ID))) {
 		c.State, c.Outcome = claim.Ended, claim.EndLost
 	}
 	if r.Method == http.MethodPost && r.URL.Path != "/v1/claims" {
-		d.told = append(d.told, filepath.Base(r.URL.Path)+" "+string(body))
-		c.Outcome = claim.EndCompleted
+		if c.Outcome = claim.EndCompleted; filepath.Base(r.URL.Path) == "comments" {
+			d.told.Store(new(string(body)))
+		}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(c)
@@ -144,12 +142,14 @@ exec `+git+` "$@"
 		testkit.Require(t, first == -1 || first == 0, "step %d: code %d", at, first)
 		testkit.Check(t, ours() <= 1, "step %d: %s", at, run("-C", app, "worktree", "list"))
 		if first == -1 {
-			d.lose = true
+			d.lose.Store(true)
 			lost := try(0)
 			loser = string(d.id())
 			testkit.Check(t, lost == 4, "step %d: code %d for a lost claim", at, lost)
+			told := d.told.Load()
+			testkit.Check(t, told != nil && strings.Contains(*told, "is on branch dibs/TASK-2-fix-it on "), "step %d: nobody was told where it is", at)
 			testkit.Check(t, ours() == 1, "step %d: %s", at, run("-C", app, "worktree", "list"))
-			d.lose = false
+			d.lose.Store(false)
 			testkit.Check(t, try(0) == 0, "step %d: the next attempt failed", at)
 		}
 		reachable := run("-C", app, "rev-list", "--branches")
