@@ -641,12 +641,15 @@ func (j *job) ending(code int, text string) func(context.Context, string) (api.C
 	}
 }
 
-// spent returns what the command used, at its end. A file that cannot be read is reported, and changes
+// spent returns what the command used, at its end, and which files it changed in a worktree. A file that cannot be read is reported, and changes
 // nothing else.
 func (j *job) spent() api.Used {
 	used, err := j.files.used()
 	if err != nil {
 		j.Say("what %s wrote into DIBS_USAGE_FILE is not counted: %v", j.name(), err)
+	}
+	if j.tree != nil {
+		used.Files = j.tree.Changed(context.Background())
 	}
 	return used
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -241,6 +242,28 @@ func (a *Attempt) Where(ctx context.Context) (where string, any bool) {
 	}
 	host, _ := os.Hostname()
 	return "branch " + a.Branch + " on " + cmp.Or(host, "its machine") + ": " + cmp.Or(strings.Trim(size, " ,"), "nothing changed"), size != ""
+}
+
+// maxChanged is how many files Changed names.
+const maxChanged = 32
+
+// Changed returns the files that the attempt has changed, by their paths from the top of the
+// repository: at most 32, and the folders at the top instead if they are more.
+func (a *Attempt) Changed(ctx context.Context) []string {
+	fork, _ := a.r.git(ctx, a.Path, "merge-base", a.Base, "HEAD")
+	changed, _ := a.r.git(ctx, a.Path, "diff", "--name-only", "-z", cmp.Or(fork, a.Base))
+	fresh, _ := a.r.git(ctx, a.Path, "ls-files", "--others", "--exclude-standard", "-z")
+	all := strings.FieldsFunc(changed+"\x00"+fresh, func(r rune) bool { return r == 0 })
+	if len(all) > maxChanged {
+		for i, file := range all {
+			if top, _, deeper := strings.Cut(file, "/"); deeper {
+				all[i] = top + "/"
+			}
+		}
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	return all[:min(len(all), maxChanged)]
 }
 
 // Commit is a script of sh that commits what is not committed, in the agent's name. It fails where
