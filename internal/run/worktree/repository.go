@@ -22,10 +22,15 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"dibs/internal/kit/clock"
 )
 
 // fetchTime limits how long a remote is waited for.
 const fetchTime = 30 * time.Second
+
+// fetchAgain is how long a fetch waits for another one in the same repository.
+const fetchAgain = 100 * time.Millisecond
 
 // Repository is a repository in which attempts get worktrees.
 type Repository struct {
@@ -63,6 +68,9 @@ func (r *Repository) baseCommit(ctx context.Context) (string, error) {
 		// Not as the repository may have it: a bare clone keeps nothing of what it fetches, and a mirror
 		// would take its own branches back to where they are at the remote.
 		_, err := r.git(fetching, r.common, "fetch", "--quiet", "--refmap=", remote, "+refs/heads/*:refs/remotes/"+remote+"/*")
+		for err != nil && strings.Contains(err.Error(), "cannot lock ref") && clock.Pause(fetching, fetchAgain) == nil { // somebody else fetches
+			_, err = r.git(fetching, r.common, "fetch", "--quiet", "--refmap=", remote, "+refs/heads/*:refs/remotes/"+remote+"/*")
+		}
 		if err == nil && r.base == "" && r.commit(ctx, "refs/remotes/"+remote+"/HEAD") == "" {
 			_, err = r.git(fetching, r.common, "remote", "set-head", remote, "--auto") // as a clone does
 		}
