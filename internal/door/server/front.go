@@ -181,11 +181,11 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 	}
 }
 
-// strangers serves a listener that anybody may be able to reach, until the server is shut down. At
+// strangers returns what a server is to serve for a listener that anybody may be able to reach. At
 // the limit, the connection that has owed a request longest gives way: one that sends next to
 // nothing shuts nobody out. A handler calls whole once it has all of the request, or knows whose it is.
-// secure encrypts the connections; nil for none.
-func strangers(s *http.Server, l net.Listener, secure func(net.Listener) net.Listener, log *slog.Logger) error {
+// secure encrypts the connections; nil for none. The server does not serve yet.
+func strangers(s *http.Server, l net.Listener, secure func(net.Listener) net.Listener, log *slog.Logger) net.Listener {
 	limited := limit(l, maxConns, log, nil)
 	limited.yields = true
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
@@ -194,11 +194,11 @@ func strangers(s *http.Server, l net.Listener, secure func(net.Listener) net.Lis
 			owes(c, true)
 		}
 	}
-	if l = limited; secure != nil {
-		limited.refusal = nil // which would be in plain text
-		l = secure(limited)
+	if secure == nil {
+		return limited
 	}
-	return ended(s.Serve(l))
+	limited.refusal = nil // which would be in plain text
+	return secure(limited)
 }
 
 // owes is countedConn.of.owes for a connection that may be encrypted, or not be counted.

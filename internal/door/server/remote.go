@@ -111,8 +111,9 @@ func NewRemote(h http.Handler, o RemoteOptions) *Remote {
 
 // Serve answers callers on the listener, and those of Dial, until Shutdown. It closes the listener.
 func (f *Remote) Serve(l net.Listener) error {
+	l = strangers(&f.http, l, func(l net.Listener) net.Listener { return tls.NewListener(l, f.http.TLSConfig) }, f.log)
 	go f.http.Serve(f.inside)
-	return strangers(&f.http, l, func(l net.Listener) net.Listener { return tls.NewListener(l, f.http.TLSConfig) }, f.log)
+	return ended(f.http.Serve(l))
 }
 
 // Dial connects within this process, without TLS.

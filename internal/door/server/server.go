@@ -109,7 +109,7 @@ func (s *Server) takes() bool {
 // ServeMetrics answers only GET /metrics on the listener, until Shutdown. It closes the listener.
 // It is for listeners that anybody on this machine can reach.
 func (s *Server) ServeMetrics(l net.Listener) error {
-	return strangers(&s.scrapes, l, nil, s.log)
+	return ended(s.scrapes.Serve(strangers(&s.scrapes, l, nil, s.log)))
 }
 
 // Shutdown accepts no more requests, and waits for those in progress until ctx ends. It then

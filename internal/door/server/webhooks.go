@@ -176,7 +176,7 @@ func (h *Webhooks) read(w http.ResponseWriter, r *http.Request) (body []byte, st
 // Serve answers on a listener until Shutdown. It closes the listener. That strangers are turned away
 // because they are too many is not logged: they would fill the log.
 func (h *Webhooks) Serve(l net.Listener) error {
-	return strangers(&h.http, l, nil, slog.New(slog.DiscardHandler))
+	return ended(h.http.Serve(strangers(&h.http, l, nil, slog.New(slog.DiscardHandler))))
 }
 
 // Shutdown accepts no more posts, and waits for those in progress until ctx ends. Then it aborts the
