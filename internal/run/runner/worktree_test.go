@@ -128,7 +128,7 @@ func killedEverywhere(t *testing.T, git string, stride, round int) (calls int) {
 		testkit.Must(t, os.WriteFile(filepath.Join(bin, "git"), []byte(`#!/bin/sh
 echo >> "$NOTES/calls"
 if [ $(wc -l < "$NOTES/calls") = "$AT" ]; then
-  [ -z "$ALL" ] || kill -9 $(grep -lz "^NOTES=$NOTES\$" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3)
+  [ -z "$ALL" ] || kill -9 $(grep -lz "^NOTES=$NOTES\$" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3 | sort -n) # itself last
   kill -9 $DOOMED
 fi
 exec `+git+` "$@"
