@@ -89,6 +89,9 @@ func (b *Broker) fieldNamed(name string) (string, error) {
 	if err != nil {
 		return "", &InvalidError{Detail: fmt.Sprintf("by: %v", err)}
 	}
+	if c.Value != "" {
+		return "", &InvalidError{Detail: fmt.Sprintf("by: %q has a value: give the field alone", name)}
+	}
 	return c.Field, nil
 }
 

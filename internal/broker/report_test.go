@@ -201,5 +201,8 @@ func TestReportByFieldAndTask(t *testing.T) {
 		if _, err := h.Report(h.Context(), broker.Caller{}, &api.ReportInput{Days: 7, By: "Colour"}); err == nil || !strings.Contains(err.Error(), `by: there is no field "Colour": want one of Area, title,`) {
 			h.Error(err)
 		}
+		if _, err := h.Report(h.Context(), broker.Caller{}, &api.ReportInput{Days: 7, By: "Area=web"}); err == nil || !strings.Contains(err.Error(), "give the field alone") {
+			h.Error(err)
+		}
 	})
 }

@@ -253,7 +253,7 @@ func (p *prober) sweep(ctx context.Context) error {
 	}
 	for _, page := range rows {
 		row, err := p.codec.task(&page)
-		if err != nil || !row.Status.Finished() || !probeTitle.MatchString(row.Title) {
+		if err != nil || row.ClaimedBy != "" || !probeTitle.MatchString(row.Title) {
 			continue
 		}
 		if err := p.tasks.trash(ctx, row.ID); err != nil && storeError(err).Kind != claim.Trashed {
@@ -401,6 +401,9 @@ func (p *prober) look(ctx context.Context, row *scratch) (landed bool, err error
 	asked := p.dates.sent
 	if page.trashed() {
 		return false, claim.Errorf(claim.Trashed, claim.LandedNo, "somebody else, or another probe, put the scratch row into the trash: make one probe at a time")
+	}
+	if shown, err := p.codec.task(page); err == nil && !shown.Status.Finished() {
+		return false, claim.Errorf(claim.Refused, claim.LandedNo, "somebody, or an automation of the database, set the scratch row to %q, where agents are offered it: the probe ends", shown.Status)
 	}
 	text := task.Plain(page.Properties[p.codec.columns.title.ID].text())
 	i := slices.IndexFunc(row.writes, func(w *probeWrite) bool { return w.title == text })
