@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 	"unicode"
 
 	"dibs/internal/api"
@@ -183,14 +182,6 @@ func (c card) matches(words string) bool {
 		}
 	}
 	return true
-}
-
-// Left returns how much of the lease is left, in percent; -1 if nothing runs out.
-func (c card) Left(now time.Time) int {
-	if c.Until == 0 || c.From == 0 || c.Until <= c.From {
-		return -1
-	}
-	return int(max(0, min(100, 100*(c.Until-now.UnixMilli())/(c.Until-c.From))))
 }
 
 // Self returns the card, for templates, which cannot name an embedded one.

@@ -240,17 +240,10 @@ func (f *follower) poll(ctx context.Context) error {
 }
 
 func healthOf(s api.Status) health {
-	h := health{
-		Up: true, Tasks: s.Mirror.Tasks, Ready: s.Mirror.Ready, Held: s.ClaimsHeld,
-		Synced: milliseconds(s.Mirror.SyncedAt), Stale: s.Mirror.Stale,
-		Owed: s.Outbox.Depth, OwedSince: milliseconds(s.Outbox.Oldest),
-		Trouble: text(cmp.Or(s.Notion.LastError, s.Outbox.LastError), maxLine), Paused: milliseconds(s.Notion.PausedUntil),
-		Warnings: len(s.Warnings),
+	return health{
+		Up: true, Stale: s.Mirror.Stale, Owed: s.Outbox.Depth, OwedSince: milliseconds(s.Outbox.Oldest),
+		Trouble: text(cmp.Or(s.Notion.LastError, s.Outbox.LastError), maxLine),
 	}
-	if s.Mirror.Syncing != nil {
-		h.Syncing = max(1, s.Mirror.Syncing.Read)
-	}
-	return h
 }
 
 func eventOf(e api.Event) event {

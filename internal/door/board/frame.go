@@ -288,8 +288,6 @@ var functions = template.FuncMap{
 	"initials": initials,
 	"hue":      hue,
 	"many":     many,
-	"grouped":  grouped,
-	"minus":    func(a, b int) int { return a - b },
 	"plus":     func(a, b int) int { return a + b },
 	"over":     func(c card, now time.Time) bool { return c.Until > 0 && c.Until < now.UnixMilli() },
 	"list":     func(of ...any) []any { return of },

@@ -34,16 +34,11 @@ type health struct {
 	Since int64  // the start of its silence
 	Error string // why
 
-	Tasks, Ready, Held int
-	Synced             int64
-	Stale              bool
-	Syncing            int // how many tasks have been read, during a full sync
-	Owed               int
-	OwedSince          int64
-	Trouble            string // with Notion
-	Paused             int64
-	Warnings           int
-	Halted             bool // everybody is paused
+	Stale     bool
+	Owed      int
+	OwedSince int64
+	Trouble   string // with Notion
+	Halted    bool   // everybody is paused
 }
 
 // event is something that happened, as a page shows it.

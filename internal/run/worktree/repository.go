@@ -67,9 +67,13 @@ func (r *Repository) baseCommit(ctx context.Context) (string, error) {
 		defer cancel()
 		// Not as the repository may have it: a bare clone keeps nothing of what it fetches, and a mirror
 		// would take its own branches back to where they are at the remote.
-		_, err := r.git(fetching, r.common, "fetch", "--quiet", "--refmap=", remote, "+refs/heads/*:refs/remotes/"+remote+"/*")
+		fetch := func() error {
+			_, err := r.git(fetching, r.common, "fetch", "--quiet", "--refmap=", remote, "+refs/heads/*:refs/remotes/"+remote+"/*")
+			return err
+		}
+		err := fetch()
 		for err != nil && strings.Contains(err.Error(), "cannot lock ref") && clock.Pause(fetching, fetchAgain) == nil { // somebody else fetches
-			_, err = r.git(fetching, r.common, "fetch", "--quiet", "--refmap=", remote, "+refs/heads/*:refs/remotes/"+remote+"/*")
+			err = fetch()
 		}
 		if err == nil && r.base == "" && r.commit(ctx, "refs/remotes/"+remote+"/HEAD") == "" {
 			_, err = r.git(fetching, r.common, "remote", "set-head", remote, "--auto") // as a clone does
